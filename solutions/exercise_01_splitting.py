@@ -1,12 +1,14 @@
 # %% [markdown]
 # # Exercise 01: cut a mini-batch into micro-batches
 #
-# **Why care?** Everything in a pipeline waits for micro-batches, by number. A cut that loses a sample trains something
-# else; one that makes a piece too few, as `torch.chunk` may, is waited for in vain.
+# **Why care?** Everything in a pipeline waits for micro-batches, by number. A cut that
+# loses a sample trains something else; one that makes a piece too few, as `torch.chunk`
+# may, is waited for in vain.
 #
-# **Difficulty** 1 of 3. **Time** 15 minutes. **You need** [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's
-# slices. **In the paper:** section 2.2, where a mini-batch is cut into M *equal* micro-batches. Here N need not be a
-# multiple of M, so sizes may differ by one: data sets seldom divide evenly.
+# **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
+# [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**
+# section 2.2, where a mini-batch is cut into M *equal* micro-batches. Here N need not
+# be a multiple of M, so sizes may differ by one: data sets seldom divide evenly.
 
 # %%
 import numpy as np
@@ -20,7 +22,8 @@ from gpipe_edu.timeline import replay
 # %% [markdown]
 # ## Even pieces, and why
 #
-# Ten samples do not divide by four. Two ways to cut them come to mind. First guess what difference it makes:
+# Ten samples do not divide by four. Two ways to cut them come to mind. First guess what
+# difference it makes:
 
 # %%
 predict("ex01/remainder-last")
@@ -34,16 +37,20 @@ def step(sizes, name):
     return replay(ge.Schedule(ge.gpipe(3, len(sizes)).rows, name=name), duration)
 
 
-ge.compare(step([3, 3, 2, 2], "cut A: 3, 3, 2, 2"), step([2, 2, 2, 4], "cut B: 2, 2, 2, 4"))
+ge.compare(
+    step([3, 3, 2, 2], "cut A: 3, 3, 2, 2"), step([2, 2, 2, 4], "cut B: 2, 2, 2, 4")
+)
 
 # %% [markdown]
-# Both charts are planned, with boxes as long as their [micro-batch](../docs/glossary.md#micro-batch) is large. So an
-# exact cut is not enough: it should be **even**, too.
+# Both charts are planned, with boxes as long as their
+# [micro-batch](../docs/glossary.md#micro-batch) is large. So an exact cut is not
+# enough: it should be **even**, too.
 #
 # ## Your turn
 #
-# Write `split`. Its pieces hold the samples in their order, and no two pieces differ by more than one sample; which
-# ones are the larger ones is up to you. Some examples, by size:
+# Write `split`. Its pieces hold the samples in their order, and no two pieces differ by
+# more than one sample; which ones are the larger ones is up to you. Some examples, by
+# size:
 #
 # | N | M | sizes, for instance |
 # |---|---|---|
@@ -53,18 +60,26 @@ ge.compare(step([3, 3, 2, 2], "cut A: 3, 3, 2, 2"), step([2, 2, 2, 4], "cut B: 2
 # | 3 | 5 | 1, 1, 1, 0, 0 |
 # | 0 | 2 | 0, 0 |
 #
-# In the last two rows there are not enough samples. The pieces are all there nevertheless, some of them empty.
+# In the last two rows there are not enough samples. The pieces are all there
+# nevertheless, some of them empty. (`ge.split_batch` of lesson 02 does what yours is to
+# do, so calling it is an error here.)
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def split(batch, M: int) -> list:
-    """Cut `batch` along its first axis into exactly M pieces, in order, whose sizes differ by at most one.
+    """Cut `batch` along its first axis into exactly M pieces, in order.
 
-    batch: an array of shape (N, ...), or a tuple of arrays with the same N, such as images and labels. Returns a list
-    of M arrays; of a tuple, a list of M tuples, so that every sample stays with its label. Any form that gives the
-    pieces in order is as good as a list. The batch is not changed.
+    The sizes differ by at most one sample. If `batch` is a tuple, all its parts are cut
+    alike, so that every sample stays with its label.
 
-    Raises ValueError for M < 1.
+    batch: an array of shape (N, ...), or a tuple of arrays with the same N
+    Returns a list of M arrays, or of M tuples if `batch` is one. Any other form that
+        gives the pieces in order is as good.
+
+    Small print:
+    - Raises ValueError for M < 1.
+    - N may be 0, and `batch` may be a slice of a larger array.
+    - `batch` is not changed.
     """
     ### BEGIN SOLUTION
     if M < 1:
@@ -94,19 +109,20 @@ split((images, labels), 4)
 # %% [markdown]
 # ## Check
 #
-# `check` calls your function with inputs of its own, and shows the first thing that is wrong.
-# Then it hands your pieces of real data to the training code.
+# `check` calls your function with inputs of its own, and shows the first thing that is
+# wrong. Then it hands your pieces of real data to the training code.
 
 # %% nbgrader={"grade": true, "grade_id": "ex01-splitting-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check("ex01/splitting", split)
 
 # %%
-# hint("ex01/splitting")  # take the first # away for a hint; there is one after each try
+# hint("ex01/splitting")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What your function is good for
 #
-# Train a mini-batch piece by piece, as a pipeline does: the gradient of a piece counts by its share of the samples.
+# Train a mini-batch piece by piece, as a pipeline does: the gradient of a piece counts
+# by its share of the samples.
 
 # %%
 x, y, _, _ = digits()
@@ -115,13 +131,21 @@ layers = ref.mlp([64, 32, 10], seed=0)
 _, exact = ref.train_sequential(layers, x, y)
 
 # %%
-total = [{name: np.zeros_like(value) for name, value in layer.items()} for layer in exact]
+total = [
+    {name: np.zeros_like(value) for name, value in layer.items()} for layer in exact
+]
 for piece_x, piece_y in split((x, y), 8):
     _, grads = ref.train_sequential(layers, piece_x, piece_y)
     share = len(piece_x) / len(x)
-    total = ref.accumulate_grads(total, [{name: share * g for name, g in layer.items()} for layer in grads])
+    total = ref.accumulate_grads(
+        total, [{name: share * g for name, g in layer.items()} for layer in grads]
+    )
 
-error = max(np.abs(a[name] - b[name]).max() for a, b in zip(total, exact, strict=True) for name in a)
+error = max(
+    np.abs(a[name] - b[name]).max()
+    for a, b in zip(total, exact, strict=True)
+    for name in a
+)
 assert error < 1e-12
 print(f"largest difference from one device: {error:.0e}")
 
@@ -132,5 +156,5 @@ print(f"largest difference from one device: {error:.0e}")
 progress()
 
 # %% [markdown]
-# **Where next:** [exercise 02](exercise_02_clock.ipynb) sends pieces like these through a pipeline.
-# [Lesson 04](../notebooks/04_accumulation.ipynb) explains the `share`.
+# **Where next:** [exercise 02](exercise_02_clock.ipynb) sends pieces like these through
+# a pipeline. [Lesson 04](../notebooks/04_accumulation.ipynb) explains the `share`.

@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Exercise 02: the clock, and F-then-B
 #
-# **Why care?** A pipeline is nothing but an answer to "who does what, and when". You write GPipe's answer twice, as
-# ticks and as a schedule, and a real engine trains with it.
+# **Why care?** A pipeline is nothing but an answer to "who does what, and when". You
+# write GPipe's answer twice, as ticks and as a schedule, and a real engine trains with
+# it.
 #
-# **Difficulty** 1 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and plain
-# Python. **In the paper:** section 2.2 and figure 2.
+# **Difficulty** 1 of 3. **Time** 30 minutes. **You need**
+# [lesson 03](../notebooks/03_scheduling.ipynb) and plain Python. **In the paper:**
+# section 2.2 and figure 2.
 
 # %%
 import gpipe_edu as ge
@@ -18,7 +20,8 @@ from gpipe_edu.timeline import merge_replays
 # ## Forward, tick by tick
 #
 # Let all forwards take one **tick**. In a tick, each stage works on one
-# [micro-batch](../docs/glossary.md#micro-batch), and it can take only what the stage in front has finished *before*.
+# [micro-batch](../docs/glossary.md#micro-batch), and it can take only what the stage in
+# front has finished *before*.
 
 # %%
 predict("ex02/ticks")
@@ -26,7 +29,11 @@ predict("ex02/ticks")
 
 # %%
 def picture(ticks, name):
-    spans = [ge.Span(k, ge.Op("F", m, k), t, t + 1) for t, tick in enumerate(ticks) for m, k in tick]
+    spans = [
+        ge.Span(k, ge.Op("F", m, k), t, t + 1)
+        for t, tick in enumerate(ticks)
+        for m, k in tick
+    ]
     return ge.Timeline(spans, devices=1 + max(span.device for span in spans), name=name)
 
 
@@ -34,20 +41,25 @@ smallest = [[(0, 0)], [(1, 0), (0, 1)], [(1, 1)]]
 ge.compare(picture(smallest, "K = 2, M = 2"))
 
 # %% [markdown]
-# That is the smallest case: three ticks, each a list of pairs `(m, k)`: micro-batch m is on stage k. In tick 1, both
-# stages work.
+# That is the smallest case: three ticks, each a list of pairs `(m, k)`: micro-batch m
+# is on stage k. In tick 1, both stages work.
 #
-# Write `clock`, for any K and M. Use as few ticks as there can be. The order of the pairs within a tick does not
-# matter.
+# Write `clock`, for any K and M. Use as few ticks as there can be. The order of the
+# pairs within a tick does not matter.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex02-clock-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def clock(K: int, M: int) -> list:
-    """All forwards of M micro-batches through K stages, as a list of ticks.
+    """All forwards of M micro-batches through K stages, in as few ticks as possible.
 
-    Each tick is a list of the pairs (m, k) that run in it: micro-batch m on stage k, both counted from 0. Micro-batches
-    enter in order, 0 first. Any form that gives the ticks in order is as good as a list, and within a tick the pairs
-    may stand in any order.
+    A tick is a list of the pairs (m, k) that run in it: micro-batch m on stage k, both
+    counted from 0. Micro-batches enter in order, 0 first.
+
+    Returns a list of ticks.
+
+    Small print:
+    - Within a tick, the pairs may stand in any order.
+    - Any other form that gives the ticks in order is as good as a list.
     """
     ### BEGIN SOLUTION
     return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
@@ -64,14 +76,15 @@ ge.compare(picture(clock(3, 4), "my clock"))
 check("ex02/clock", clock)
 
 # %%
-# hint("ex02/clock")  # take the first # away for a hint; there is one after each try
+# hint("ex02/clock")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Forward and backward, as a schedule
 #
-# Real ops don't tick: a backward takes longer than a forward, and no two stages are alike. So a
-# [schedule](../docs/glossary.md#schedule) holds no times. It says only in which **order** each device runs its ops;
-# every op then starts as soon as its device is free and its inputs are there. One device, two micro-batches:
+# Real ops don't tick: a backward takes longer than a forward, and no two stages are
+# alike. So a [schedule](../docs/glossary.md#schedule) holds no times. It says only in
+# which **order** each device runs its ops; every op then starts as soon as its device
+# is free and its inputs are there. One device, two micro-batches:
 
 # %%
 rows = [[ge.Op("F", 0, 0), ge.Op("F", 1, 0), ge.Op("B", 1, 0), ge.Op("B", 0, 0)]]
@@ -79,7 +92,8 @@ print(ge.Schedule(rows))
 
 # %% [markdown]
 # `ge.Op(kind, micro_batch, stage)` is one op: "F" forward or "B" backward. Now GPipe's
-# [F-then-B](../docs/glossary.md#f-then-b): every device runs all its forwards, then all its backwards.
+# [F-then-B](../docs/glossary.md#f-then-b): every device runs all its forwards, then all
+# its backwards.
 
 # %%
 predict("ex02/backward-order")
@@ -89,9 +103,14 @@ predict("ex02/backward-order")
 def f_then_b(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
-    Row k is what device k runs, in order: the forwards of all micro-batches on stage k, then their backwards. The paper
-    takes the backwards last one first; any order will do that makes no device wait longer. A `ge.Schedule`, text, or any
-    form that gives the rows in order, is as good as a list. The recipes of the package are not there in this exercise.
+    Row k is what device k runs, in order: the forwards of all micro-batches on stage k,
+    then their backwards. The paper takes the backwards last one first.
+
+    Small print:
+    - The backwards may come in any order that makes no device wait longer.
+    - A `ge.Schedule`, text, or any other form that gives the rows in order is as good
+      as a list.
+    - Calling a recipe, such as `ge.gpipe`, is an error in this exercise.
     """
     ### BEGIN SOLUTION
     rows = []
@@ -112,12 +131,13 @@ mine
 check("ex02/f-then-b", f_then_b)
 
 # %%
-# hint("ex02/f-then-b")  # take the first # away for a hint; there is one after each try
+# hint("ex02/f-then-b")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Train with it
 #
-# The engine takes any schedule that can run. Here it trains one mini-batch of handwritten digits in your order:
+# The engine takes any schedule that can run. Here it trains one mini-batch of
+# handwritten digits in your order:
 
 # %%
 x, y, _, _ = digits()
@@ -131,13 +151,15 @@ print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
 merge_replays(run.timeline for run in runs)
 
 # %% [markdown]
-# The time of each op was measured, one op after another, and the shortest of five is kept; the chart lays them out on
-# four devices. What is hatched is the [bubble](../docs/glossary.md#bubble), and your row of ops has no say in it: it
-# follows from who waits for whom.
+# The time of each op was measured, one op after another, and the shortest of five is
+# kept; the chart lays them out on four devices. What is hatched is the
+# [bubble](../docs/glossary.md#bubble), and your row of ops has no say in it: it follows
+# from who waits for whom.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can do about the bubble, or on to
-# [lesson 04](../notebooks/04_accumulation.ipynb), where the gradients of micro-batches are added up.
+# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can
+# do about the bubble, or on to [lesson 04](../notebooks/04_accumulation.ipynb), where
+# the gradients of micro-batches are added up.

@@ -1,11 +1,14 @@
 # %% [markdown]
 # # Exercise 03: gradient accumulation
 #
-# **Why care?** Every pipeline accumulates gradients over micro-batches, and so does everybody whose batch does not fit
-# into memory. Slips in these few lines raise no error: the loss still falls, only more slowly.
+# **Why care?** Every pipeline accumulates gradients over micro-batches, and so does
+# everybody whose batch does not fit into memory. Slips in these few lines raise no
+# error: the loss still falls, only more slowly.
 #
-# **Difficulty** 1 of 3. **Time** 25 minutes. **You need** [lesson 04](../notebooks/04_accumulation.ipynb) and a PyTorch
-# training loop. **In the paper:** section 2.2, where the gradients of all micro-batches are accumulated for one update.
+# **Difficulty** 1 of 3. **Time** 25 minutes. **You need**
+# [lesson 04](../notebooks/04_accumulation.ipynb) and a PyTorch training loop.
+# **In the paper:** section 2.2, where the gradients of all micro-batches are
+# accumulated for one update.
 
 # %%
 import torch
@@ -20,20 +23,24 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## One update for all micro-batches
 #
-# Each B below adds its micro-batch's part to the gradient. The black bar is the one update of the
-# [mini-batch](../docs/glossary.md#mini-batch). The chart is [planned](../docs/glossary.md#planned).
+# Each B below adds its micro-batch's part to the gradient. The black bar is the one
+# update of the [mini-batch](../docs/glossary.md#mini-batch). The chart is
+# [planned](../docs/glossary.md#planned).
 
 # %%
 ge.simulate(ge.gpipe(3, 4))
 
 # %% [markdown]
-# The smallest case that shows the trouble: five losses in two pieces, of 3 and 2 samples.
+# The smallest case that shows the trouble: five losses in two pieces, of 3 and 2
+# samples.
 
 # %%
 losses = torch.tensor([1.0, 2.0, 3.0, 10.0, 20.0])
 first, second = losses[:3].mean(), losses[3:].mean()
 assert torch.isclose(losses.mean(), 3 / 5 * first + 2 / 5 * second)
-print(f"mean of all {losses.mean():.1f}, mean of the two means {(first + second) / 2:.1f}")
+print(
+    f"mean of all {losses.mean():.1f}, mean of the two means {(first + second) / 2:.1f}"
+)
 
 # %% [markdown]
 # And before you write the loop, one question about `zero_grad`:
@@ -44,24 +51,32 @@ predict("ex03/zero-late")
 # %% [markdown]
 # ## Your turn
 #
-# Write one training step that shows the network no more than a micro-batch at a time. Afterwards the weights must be
-# those of a step with the whole mini-batch. To cut, you may use `ge.split_batch`, or your `split` of
-# [exercise 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are empty.
+# Write one training step that shows the network no more than a micro-batch at a time.
+# Afterwards the weights must be those of a step with the whole mini-batch. To cut, you
+# may use `ge.split_batch`, or your `split` of
+# [exercise 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are
+# empty.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex03-accumulation-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
-    """One training step on the mini-batch (x, y), cut into M micro-batches; returns the mini-batch's mean loss.
+    """One training step on the mini-batch (x, y) in M micro-batches; returns its loss.
 
-    net: an nn.Module, some of whose weights may be frozen (`requires_grad` is False). loss_fn: (output, target) -> a
-    tensor with one value, the mean over the samples it was given. optimizer: of the weights of `net`. x, y: tensors
-    with N samples each, N at least 1, not always a multiple of M.
+    Micro-batches go one after another, each forward and back once: only one of them has
+    activations in memory. Then the optimizer steps, once. The weights become those of a
+    step with the whole mini-batch.
 
-    Each micro-batch goes forward and back once, and before the next one, so that the activations of only one are in
-    memory. Gradients that were there before do not count. The optimizer steps once, with the settings that it has. The
-    mode of each layer of `net`, training or evaluation, x and y stay as they are, and nothing is kept for the next
-    call. The loss may be a number or a tensor without a graph; single precision is enough for it, but not for the
-    weights.
+    net: an nn.Module; some weights may be frozen (`requires_grad` is False)
+    loss_fn: (output, target) -> a tensor with one value, the mean over these samples
+    optimizer: of the weights of `net`
+    x, y: tensors with N >= 1 samples each; M need not divide N
+
+    Small print:
+    - Gradients from before the step do not count. Nothing stays for the next call.
+    - The loss is the mini-batch's mean: a number, or a tensor without a graph. Single
+      precision is enough for it, but not for the weights.
+    - The optimizer keeps its settings, and each layer its mode, training or evaluation.
+    - x and y are not changed, nor made to require a gradient.
     """
     ### BEGIN SOLUTION
     optimizer.zero_grad()
@@ -84,7 +99,8 @@ torch.manual_seed(0)
 data = digits()
 x, y = torch.tensor(data.x_train), torch.tensor(data.y_train)
 small = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10)).double()
-train_step(small, nn.CrossEntropyLoss(), torch.optim.SGD(small.parameters(), lr=0.1), x[:10].double(), y[:10], M=4)
+sgd = torch.optim.SGD(small.parameters(), lr=0.1)
+train_step(small, nn.CrossEntropyLoss(), sgd, x[:10].double(), y[:10], M=4)
 
 # %% [markdown]
 # ## Check
@@ -95,25 +111,31 @@ train_step(small, nn.CrossEntropyLoss(), torch.optim.SGD(small.parameters(), lr=
 check("ex03/accumulation", train_step)
 
 # %%
-# hint("ex03/accumulation")  # take the first # away for a hint; there is one after each try
+# hint("ex03/accumulation")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Beside a real pipeline
 #
-# Two networks with the same weights: your function trains one of them on one device, `GPipe` the other one in three
-# stages. `GPipe` accumulates as well; will they stay together?
+# Two networks with the same weights: your function trains one of them on one device,
+# `GPipe` the other one in three stages. `GPipe` accumulates as well; will they stay
+# together?
 
 
 # %%
 def network():
     torch.manual_seed(0)
-    blocks = [nn.Sequential(nn.Linear(64 if i == 0 else 48, 48), nn.ReLU()) for i in range(2)]
+    blocks = [
+        nn.Sequential(nn.Linear(64 if i == 0 else 48, 48), nn.ReLU()) for i in range(2)
+    ]
     return nn.Sequential(*blocks, nn.Linear(48, 10)).double()
 
 
 # %%
-single, pipe, loss_fn = network(), GPipe(network(), partitions=3, micro_batches=4), nn.CrossEntropyLoss()
-ours, theirs = (torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9) for net in (single, pipe))
+single, pipe = network(), GPipe(network(), partitions=3, micro_batches=4)
+loss_fn = nn.CrossEntropyLoss()
+ours, theirs = (
+    torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9) for net in (single, pipe)
+)
 losses = []
 for start in range(0, 1300, 65):
     batch_x, batch_y = x[start : start + 65].double(), y[start : start + 65]
@@ -124,16 +146,20 @@ for start in range(0, 1300, 65):
 
 pairs = zip(single.parameters(), pipe.parameters(), strict=True)
 assert max((a - b.cpu()).abs().max().item() for a, b in pairs) < 1e-9
-lines = dict(zip(("your train_step, one device", "GPipe, three stages"), zip(*losses, strict=True), strict=True))
-plot_lines(range(20), lines, across="training step", up="loss, measured", under=["your train_step, one device"])
+names = ["your train_step, one device", "GPipe, three stages"]
+lines = dict(zip(names, zip(*losses, strict=True), strict=True))
+plot_lines(
+    range(20), lines, across="training step", up="loss, measured", under=names[:1]
+)
 
 # %% [markdown]
-# The dark line lies on the wide, pale one: 20 steps of 65 samples in 4 micro-batches, and no weight differs by more than
-# rounding.
+# The dark line lies on the wide, pale one: 20 steps of 65 samples in 4 micro-batches,
+# and no weight differs by more than rounding.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 05](../notebooks/05_rematerialization.ipynb). Micro-batches in flight fill the memory;
-# [re-materialization](../docs/glossary.md#re-materialization) empties it again.
+# **Where next:** [lesson 05](../notebooks/05_rematerialization.ipynb). Micro-batches in
+# flight fill the memory; [re-materialization](../docs/glossary.md#re-materialization)
+# empties it again.

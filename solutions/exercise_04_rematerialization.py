@@ -1,13 +1,15 @@
 # %% [markdown]
 # # Exercise 04: re-materialization, by hand and in PyTorch
 #
-# **Why care?** Activations are what fills a device. [Re-materialization](../docs/glossary.md#re-materialization) throws
-# most of them away and computes them again. In a few lines of NumPy there is nothing mysterious left about it, and then
-# PyTorch's own way holds no traps.
+# **Why care?** Activations are what fills a device.
+# [Re-materialization](../docs/glossary.md#re-materialization) throws most of them away
+# and computes them again. In a few lines of NumPy there is nothing mysterious left
+# about it, and then PyTorch's own way holds no traps.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 30 in NumPy, 15 in PyTorch. **You need**
-# [lesson 05](../notebooks/05_rematerialization.ipynb) and what a [stage](../docs/glossary.md#stage) is; for the second
-# half, PyTorch. **In the paper:** section 2.3. It stores "output activations at the partition boundaries": the output of
+# [lesson 05](../notebooks/05_rematerialization.ipynb) and what a
+# [stage](../docs/glossary.md#stage) is; for the second half, PyTorch. **In the paper:**
+# section 2.3. It stores "output activations at the partition boundaries": the output of
 # stage k-1 is the input of stage k.
 
 # %%
@@ -21,8 +23,8 @@ from gpipe_edu.data import digits
 # %% [markdown]
 # ## Twice forward, once back
 #
-# `C` in this planned chart is the backward of a micro-batch that has been thrown away: first its forward once more,
-# dotted, then its backward.
+# `C` in this planned chart is the backward of a micro-batch that has been thrown away:
+# first its forward once more, dotted, then its backward.
 
 # %%
 ge.simulate(ge.gpipe(3, 4, "late"))
@@ -33,7 +35,8 @@ predict("ex04/the-price")
 # %% [markdown]
 # ## What a layer keeps
 #
-# A layer of the reference engine has no memory. Its `forward` gives back the output, and what its backward will need:
+# A layer of the reference engine has no memory. Its `forward` gives back the output,
+# and what its backward will need:
 
 # %%
 layer = ref.Linear(3, 2, seed=0)
@@ -44,7 +47,8 @@ print("output", y.shape, " saved", [array.shape for array in saved], " dx", dx.s
 print("grads", {name: value.shape for name, value in grads.items()})
 
 # %% [markdown]
-# Whoever calls it decides what becomes of `saved`. A stage of several layers that keeps every `saved` is the usual one.
+# Whoever calls it decides what becomes of `saved`. A stage of several layers that keeps
+# every `saved` is the usual one.
 
 # %%
 predict("ex04/what-stays")
@@ -52,28 +56,44 @@ predict("ex04/what-stays")
 # %% [markdown]
 # ## Your turn
 #
-# Write a stage that keeps only that. Several [micro-batches](../docs/glossary.md#micro-batch) are on their way at the
-# same time, and they need not come back in the order in which they went.
+# Write a stage that keeps only that. Several
+# [micro-batches](../docs/glossary.md#micro-batch) are on their way at the same time,
+# and they need not come back in the order in which they went.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex04-stage-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class Stage:
     """Consecutive layers on one device, with re-materialization.
 
-    layers: a list of layers as above. grads: for each layer a dict of arrays, to which every backward adds. kept: yours
-    to fill; at any time it may hold the stage's input for each micro-batch that has gone forward and not yet come back,
-    and nothing else. Between calls, nothing is kept anywhere else either. `forward` runs every layer once, `backward`
-    once more, and neither changes the arrays that it is given or the weights. A stage serves many mini-batches: in each
-    one, m begins at 0 again, and `grads` goes on adding.
+    `forward` runs every layer once, and only the stage's input is kept. `backward` runs
+    every layer forward once more before it goes back.
+
+    layers: a list of layers as above
+    grads: for each layer a dict of arrays, to which every backward adds
+    kept: yours to fill, with the stage's input for each micro-batch that has gone
+        forward and not yet come back
+
+    Small print:
+    - Nothing else is kept between two calls, neither here nor elsewhere.
+    - Nothing is left of a micro-batch that has come back.
+    - The arrays that are handed over are not changed, nor are the weights.
+    - A stage serves many mini-batches: in each one, m begins at 0 again, and `grads`
+      goes on adding.
     """
 
     def __init__(self, layers: list) -> None:
         self.layers = layers
-        self.grads = [{name: np.zeros_like(value) for name, value in layer.params.items()} for layer in layers]
+        self.grads = [
+            {name: np.zeros_like(value) for name, value in layer.params.items()}
+            for layer in layers
+        ]
         self.kept: dict = {}
 
     def forward(self, m: int, x):
-        """The output of the stage, an array, for micro-batch m with the input x, an array of shape (n, ...)."""
+        """The stage's output, an array, for micro-batch m.
+
+        x: the stage's input, an array of shape (n, ...)
+        """
         ### BEGIN SOLUTION
         self.kept[m] = x
         for layer in self.layers:
@@ -82,13 +102,19 @@ class Stage:
         ### END SOLUTION
 
     def backward(self, m: int, dy):
-        """Given the gradient of micro-batch m's output: adds to `grads`, returns that of its input, in x's shape."""
+        """Add micro-batch m's gradients to `grads`; return that of its input.
+
+        dy: the gradient of micro-batch m's output
+        Returns an array of the shape that x had.
+        """
         ### BEGIN SOLUTION
         x, again = self.kept.pop(m), []
         for layer in self.layers:
             x, saved = layer.forward(x)
             again.append(saved)
-        for layer, saved, total in zip(self.layers[::-1], again[::-1], self.grads[::-1], strict=True):
+        for layer, saved, total in zip(
+            self.layers[::-1], again[::-1], self.grads[::-1], strict=True
+        ):
             dy, grads = layer.backward(dy, saved)
             for name, value in grads.items():
                 total[name] += value
@@ -106,19 +132,27 @@ stage = Stage(layers)
 loss, dy = ref.cross_entropy(stage.forward(0, images[:20]), labels[:20])
 stage.backward(0, dy)
 _, exact = ref.train_sequential(layers, images[:20], labels[:20])
-print("largest difference:", max(np.abs(a[n] - b[n]).max() for a, b in zip(stage.grads, exact, strict=True) for n in b))
+print(
+    "largest difference:",
+    max(
+        np.abs(a[n] - b[n]).max()
+        for a, b in zip(stage.grads, exact, strict=True)
+        for n in b
+    ),
+)
 
 # %% nbgrader={"grade": true, "grade_id": "ex04-stage-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 check("ex04/stage", Stage)
 
 # %%
-# hint("ex04/stage")  # take the first # away for a hint; there is one after each try
+# hint("ex04/stage")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What it saves
 #
-# Eight micro-batches of 16 digits have gone forward through one stage of nine layers. How much does it hold? We count
-# what your stage keeps, and what the layers would have saved:
+# Eight micro-batches of 16 digits have gone forward through one stage of nine layers.
+# How much does it hold? We count what your stage keeps, and what the layers would have
+# saved:
 
 # %%
 deep = ref.mlp([64, 64, 64, 64, 64, 10], seed=0)
@@ -138,10 +172,11 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # %% [markdown]
 # ## The same in PyTorch
 #
-# `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it calls the function, keeps its input,
-# and calls it again when the backward comes by. It keeps one thing more, the
-# [random state](../docs/glossary.md#random-state) of the forward, so that dropout draws the same mask again. Your NumPy
-# stage could do without: its layers draw nothing. Here the stage tells when it runs:
+# `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it
+# calls the function, keeps its input, and calls it again when the backward comes by. It
+# keeps one thing more, the [random state](../docs/glossary.md#random-state) of the
+# forward, so that dropout draws the same mask again. Your NumPy stage could do without:
+# its layers draw nothing. Here the stage tells when it runs:
 
 # %%
 import torch
@@ -159,7 +194,8 @@ print("now the backward")
 y.sum().backward()
 
 # %% [markdown]
-# A network is cut into stages. Not every stage has to save memory: one that has room keeps everything, and runs once.
+# A network is cut into stages. Not every stage has to save memory: one that has room
+# keeps everything, and runs once.
 
 # %%
 predict("ex04/how-often")
@@ -167,21 +203,30 @@ predict("ex04/how-often")
 # %% [markdown]
 # ## Your turn, in PyTorch
 #
-# Write the forward of a network in stages, some of which are re-materialized. The input is a batch of images; like all
-# data, it requires no gradient.
+# Write the forward of a network in stages, some of which are re-materialized. The input
+# is a batch of images; like all data, it requires no gradient.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex04-checkpoint-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
     """The output of all `stages`, one after another, for the input x.
 
-    stages: a list of nn.Sequential. x: a tensor of shape (n, ...), to be left as it is; it may require a gradient or
-    not. again: one bool per stage. Where it is True, only the stage's input (and the state of the random numbers) is
-    kept for the backward, which runs all layers of the stage forward once more; where it is False, all is kept and
-    nothing runs again. In evaluation mode it is the same, or no stage runs again, as you like. Values and gradients are
-    those of the plain stages, dropout included, in this step and the next ones. Several inputs may go forward before the first comes back. After
-    the backward, and under `torch.no_grad()`, nothing is kept at all. The lists, and the mode of each layer, are
-    afterwards what they were before.
+    Where `again` is True, only the stage's input (and the state of the random numbers)
+    is kept, and the backward runs all layers of the stage forward once more. Where it
+    is False, all is kept and nothing runs again.
+
+    stages: a list of nn.Sequential
+    x: a tensor of shape (n, ...); it may require a gradient or not
+    again: one bool per stage
+
+    Small print:
+    - Values and gradients are those of the plain stages, dropout included, in this step
+      and in the next ones.
+    - Several inputs may go forward before the first comes back.
+    - After the backward nothing is kept.
+    - Under `torch.no_grad()` nothing is kept at all, and no graph is built.
+    - x, both lists and the mode of each layer are afterwards what they were before.
+    - In evaluation mode the same stages run again, or none: both are right.
     """
     ### BEGIN SOLUTION
     for stage, more in zip(stages, again, strict=True):
@@ -191,14 +236,18 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
 
 
 # %% [markdown]
-# Try it on four stages and 128 digits. In which order do the stages run, and which of them twice?
+# Try it on four stages and 128 digits. In which order do the stages run, and which of
+# them twice?
 
 
 # %%
 def network():
     torch.manual_seed(0)
     sizes = [(64, 64)] * 3 + [(64, 10)]
-    return [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(*size)) for size in sizes]
+    return [
+        nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(*size))
+        for size in sizes
+    ]
 
 
 batch, answers = torch.tensor(images[:128]).float(), torch.tensor(labels[:128])
@@ -216,15 +265,20 @@ print("stages, in the order in which they ran:", runs)
 check("ex04/checkpoint", forward)
 
 # %%
-# hint("ex04/checkpoint")  # take the first # away for a hint; there is one after each try
+# hint("ex04/checkpoint")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What stays in memory
 #
-# `Ledger` counts what autograd saves while your function runs; the engine `GPipe` uses it, too. One bar for each choice:
+# `Ledger` counts what autograd saves while your function runs; the engine `GPipe` uses
+# it, too. One bar for each choice:
 
 # %%
-choices = {"no stage runs again": [False] * 4, "stages 0 and 1": [True, True, False, False], "all stages": [True] * 4}
+choices = {
+    "no stage runs again": [False] * 4,
+    "stages 0 and 1": [True, True, False, False],
+    "all stages": [True] * 4,
+}
 held = {}
 for name, again in choices.items():
     ledger = Ledger(weight for each in stages for weight in each.parameters())
@@ -238,8 +292,9 @@ plot_bars(list(held), {"KiB": list(held.values())}, up="KiB saved, measured")
 # %% [markdown]
 # ## Beside the engine
 #
-# `GPipe` with `checkpoint="always"` runs every stage again, and on a schedule. Both networks start alike; here without
-# dropout, because micro-batches draw other numbers than one batch does.
+# `GPipe` with `checkpoint="always"` runs every stage again, and on a schedule. Both
+# networks start alike; here without dropout, because micro-batches draw other numbers
+# than one batch does.
 
 # %%
 mine, blocks = network(), network()
@@ -257,5 +312,6 @@ print(f"loss {loss.item():.6f} with your function, {same.item():.6f} in the pipe
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb). [Exercise 09](exercise_09_recompute.ipynb) moves
-# the recompute to where a device waits anyway.
+# **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb).
+# [Exercise 09](exercise_09_recompute.ipynb) moves the recompute to where a device waits
+# anyway.

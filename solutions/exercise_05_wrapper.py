@@ -1,12 +1,15 @@
 # %% [markdown]
 # # Exercise 05: the GPipe wrapper
 #
-# **Why care?** A good pipeline goes unnoticed: `pipe(x)` takes the place of `net(x)`, while loss, optimizer and stored
-# weights stay what they are. You write one, and after it no pipeline library is a black box.
+# **Why care?** A good pipeline goes unnoticed: `pipe(x)` takes the place of `net(x)`,
+# while loss, optimizer and stored weights stay what they are. You write one, and after
+# it no pipeline library is a black box.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes. **You need** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb),
-# [exercise 02](exercise_02_clock.ipynb) (the clock), [exercise 04](exercise_04_rematerialization.ipynb) (`checkpoint`)
-# and how to write an `nn.Module`. **In the paper:** sections 2.1 to 2.3, the whole algorithm.
+# **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
+# [lesson 06](../notebooks/06_pytorch_pipeline.ipynb),
+# [exercise 02](exercise_02_clock.ipynb) (the clock),
+# [exercise 04](exercise_04_rematerialization.ipynb) (`checkpoint`) and how to write an
+# `nn.Module`. **In the paper:** sections 2.1 to 2.3, the whole algorithm.
 
 # %%
 import itertools
@@ -29,9 +32,11 @@ torch.set_num_threads(1)  # one core for a matrix product, as in lesson 06
 # %% [markdown]
 # ## What it will do
 #
-# You write only the forward: `pipe(x)` cuts x into [micro-batches](../docs/glossary.md#micro-batch), takes them through
-# the [stages](../docs/glossary.md#stage) and joins what comes out. If that leaves a graph through which autograd finds
-# its way back, `loss_fn(pipe(x), y).backward()` does the rest.
+# You write only the forward: `pipe(x)` cuts x into
+# [micro-batches](../docs/glossary.md#micro-batch), takes them through the
+# [stages](../docs/glossary.md#stage) and joins what comes out. If that leaves a graph
+# through which autograd finds its way back, `loss_fn(pipe(x), y).backward()` does the
+# rest.
 
 # %%
 predict("ex05/reverse")
@@ -41,14 +46,16 @@ goal = ge.Schedule.parse("\n".join(["F0 F1 F2 F3 B3 C2 C1 C0"] * 3), name="excep
 ge.simulate(goal)
 
 # %% [markdown]
-# That is the goal, planned for three devices. C is a backward that [recomputes](../docs/glossary.md#recompute) first,
-# because its stage has kept only the input. Micro-batch 3 comes back first, so it keeps everything and is a plain B.
-# This is `checkpoint="except_last"`.
+# That is the goal, planned for three devices. C is a backward that
+# [recomputes](../docs/glossary.md#recompute) first, because its stage has kept only the
+# input. Micro-batch 3 comes back first, so it keeps everything and is a plain B. This
+# is `checkpoint="except_last"`.
 
 # %% [markdown]
 # ## Step 1: cut the network
 #
-# A slice of an `nn.Sequential` is an `nn.Sequential` again, and holds the very same layers:
+# A slice of an `nn.Sequential` is an `nn.Sequential` again, and holds the very same
+# layers:
 
 # %%
 tiny = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
@@ -57,24 +64,30 @@ assert tail[1] is tiny[2]
 print(tail)
 
 # %% [markdown]
-# The [balance](../docs/glossary.md#balance) says how many layers each stage has. Here `[1, 2]` would make two stages,
-# the first with one Linear. Write `cut`.
+# The [balance](../docs/glossary.md#balance) says how many layers each stage has. Here
+# `[1, 2]` would make two stages, the first with one Linear. Write `cut`.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex05-stages-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def cut(net: nn.Sequential, balance) -> list:
-    """The stages of `net`: a list of modules. Stage k runs the next `balance[k]` layers, in their
-    order in `net`.
+    """Cut `net` into stages: stage k runs the next `balance[k]` layers, in their order.
 
-    balance: a list of whole numbers. The stages share their layers with `net`; neither `net` nor
-    `balance` is changed. The same layer may stand in `net` at several places (an activation, say)
-    and counts each time.
+    The stages share their layers with `net`. A layer that stands in `net` at several
+    places (an activation, say) counts each time.
 
-    Raises ValueError if a count is below 1, or if the counts do not add up to the number of layers.
+    balance: a list of whole numbers, one per stage
+    Returns a list of modules.
+
+    Small print:
+    - Raises ValueError if a count is below 1, or if the counts do not add up to the
+      number of layers.
+    - Neither `net` nor `balance` is changed.
     """
     ### BEGIN SOLUTION
     if min(balance, default=0) < 1 or sum(balance) != len(net):
-        raise ValueError(f"balance is {balance}; its counts must be at least 1 and add up to {len(net)}")
+        raise ValueError(
+            f"balance is {balance}; counts must be at least 1 and add up to {len(net)}"
+        )
     stages, start = [], 0
     for count in balance:
         stages.append(net[start : start + count])
@@ -90,14 +103,15 @@ cut(tiny, [1, 2])
 check("ex05/stages", cut)
 
 # %%
-# hint("ex05/stages")  # take the first # away for a hint; there is one after each try
+# hint("ex05/stages")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Step 2: the order of the calls
 #
-# With a device for each stage, calling a stage only *dispatches* work, and your loop goes on while the device computes.
-# (On a CPU, the call itself computes. More on that below.) So devices wait longer or shorter, depending on the order of
-# your calls. The obvious order is stage by stage:
+# With a device for each stage, calling a stage only *dispatches* work, and your loop
+# goes on while the device computes. (On a CPU, the call itself computes. More on that
+# below.) So devices wait longer or shorter, depending on the order of your calls. The
+# obvious order is stage by stage:
 
 # %%
 predict("ex05/handing-out")
@@ -106,57 +120,80 @@ predict("ex05/handing-out")
 # %%
 def picture(order, name):
     ticks = dispatch_calls(order)
-    spans = [ge.Span(k, ge.Op("F", m, k), t, t + 1) for t, tick in enumerate(ticks) for m, k in tick]
+    spans = [
+        ge.Span(k, ge.Op("F", m, k), t, t + 1)
+        for t, tick in enumerate(ticks)
+        for m, k in tick
+    ]
     return ge.Timeline(spans, devices=3, name=name)
 
 
 by_stage = [(m, k) for k in range(3) for m in range(4)]
 by_clock = [(t - k, k) for t in range(6) for k in range(3) if 0 <= t - k < 4]
 waits = "one call waits at most"
-ge.compare(picture(by_stage, f"stage by stage, {waits}"), picture(by_clock, f"by the clock, {waits}"))
+ge.compare(
+    picture(by_stage, f"stage by stage, {waits}"),
+    picture(by_clock, f"by the clock, {waits}"),
+)
 
 # %% [markdown]
-# The order of the clock is that of exercise 02: **all calls of tick 0, then those of tick 1, ...; in tick t, stage k
-# takes micro-batch t − k**, if there is one with that number. Nobody waits longer than the pipeline itself demands.
-# (Real devices have a queue for more than one call, so a worse order costs less there. The clock's order needs no such
-# queue: the calls of a tick don't need each other, so K workers could take them at the same time.)
+# The order of the clock is that of exercise 02: **all calls of tick 0, then those of
+# tick 1, ...; in tick t, stage k takes micro-batch t − k**, if there is one with that
+# number. Nobody waits longer than the pipeline itself demands. (Real devices have a
+# queue for more than one call, so a worse order costs less there. The clock's order
+# needs no such queue: the calls of a tick don't need each other, so K workers could
+# take them at the same time.)
 #
 # ## Step 3: the wrapper
 #
 # What PyTorch asks of it:
 #
-# - **Registered layers.** A module finds parameters only in layers that are registered with it; what stands in a plain
-#   list does not count. `self.add_module(name, layer)` registers, and `net.named_children()` gives names with layers.
-#   Under the same names, stored weights of `net` fit the pipeline, and the other way round. (It gives a layer that
-#   stands in `net` twice once, with one name. For an activation that is enough: there is nothing to store.)
-# - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)` gives and keeps only x. (Inside
-#   `__init__`, the name `checkpoint` means its argument.)
-# - **Nothing else.** Each micro-batch's activation goes on to the next stage as it is; at the end all are joined.
+# - **Registered layers.** A module finds parameters only in layers that are registered
+#   with it; what stands in a plain list does not count. `self.add_module(name, layer)`
+#   registers, and `net.named_children()` gives names with layers. Under the same names,
+#   stored weights of `net` fit the pipeline, and the other way round. (It gives a layer
+#   that stands in `net` twice once, with one name. For an activation that is enough:
+#   there is nothing to store.)
+# - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)`
+#   gives and keeps only x. (Inside `__init__`, the name `checkpoint` means its
+#   argument.)
+# - **Nothing else.** Each micro-batch's activation goes on to the next stage as it is;
+#   at the end all are joined.
 #
-# Your `cut` may help, as may `ge.split_batch`. (If N < M, some of its pieces are empty.) A good first goal is
-# `checkpoint="never"`; the check tries that first.
+# Your `cut` may help, as may `ge.split_batch`. (If N < M, some of its pieces are
+# empty.) A good first goal is `checkpoint="never"`; the check tries that first.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex05-wrapper-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class MyGPipe(nn.Module):
-    """`net` as a pipeline: pipe(x) equals net(x), and a backward from it fills the same gradients.
+    """`net` as a pipeline: pipe(x) equals net(x), and a backward gives net's gradients.
 
-    net: an nn.Sequential; a layer at several places counts each time, and has no weights. balance:
-    as in `cut`. M: how many micro-batches a mini-batch is cut into: runs of neighbours, in order,
-    with sizes that differ by at most one; if it has N < M samples, then into N. checkpoint: which
-    micro-batches are recomputed in the backward, on every stage, from the stage's input: "always"
-    all, "except_last" all but the last one there is, "never" none. In evaluation mode the same ones
-    are, or none, as you like.
+    A mini-batch is cut into M micro-batches: runs of neighbours, in order, with sizes
+    that differ by at most one. If it has N < M samples, it is cut into N.
 
-    Its parameters are those of net itself, and state_dict() has the keys of net's. Raises
-    ValueError for any other `checkpoint`, and for a balance as `cut` does.
+    net: an nn.Sequential
+    balance: as in `cut`
+    checkpoint: which micro-batches are recomputed in the backward, on every stage, from
+        the stage's input: "always" all, "except_last" all but the last one there is,
+        "never" none
+
+    Small print:
+    - A layer at several places in `net` counts each time. It has no weights.
+    - The parameters are those of net itself, and state_dict() has the keys of net's.
+    - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.
+    - The default of `checkpoint` is "except_last".
+    - In evaluation mode the same micro-batches are recomputed, or none: both are right.
     """
 
-    def __init__(self, net: nn.Sequential, balance, M: int, checkpoint: str = "except_last") -> None:
+    def __init__(
+        self, net: nn.Sequential, balance, M: int, checkpoint: str = "except_last"
+    ) -> None:
         super().__init__()
         ### BEGIN SOLUTION
         if checkpoint not in ("always", "except_last", "never"):
-            raise ValueError(f"checkpoint is {checkpoint!r}; it must be always, except_last or never")
+            raise ValueError(
+                f"checkpoint is {checkpoint!r}; it must be always, except_last or never"
+            )
         for name, layer in net.named_children():
             self.add_module(name, layer)
         self.stages, self.M, self.mode = cut(net, balance), M, checkpoint
@@ -165,13 +202,20 @@ class MyGPipe(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The output of net for x of shape (N, ...), with N at least 1.
 
-        Calls the stages in the order of the clock, in training and in evaluation. x is not changed,
-        and after the step neither x nor any activation is held. Gradients are added to those that
-        are there. Under torch.no_grad(), no graph is built.
+        The stages are called in the order of the clock, in training and in evaluation.
+
+        Small print:
+        - x is not changed, and after the step neither x nor any activation is held.
+        - Gradients are added to those that are there.
+        - Under torch.no_grad(), no graph is built.
         """
         ### BEGIN SOLUTION
         pieces = [piece for piece in ge.split_batch(x, self.M) if len(piece)]
-        thrown_away = {"always": len(pieces), "except_last": len(pieces) - 1, "never": 0}[self.mode]
+        thrown_away = {
+            "always": len(pieces),
+            "except_last": len(pieces) - 1,
+            "never": 0,
+        }[self.mode]
         for t in range(len(pieces) + len(self.stages) - 1):
             for k, stage in enumerate(self.stages):
                 m = t - k
@@ -204,7 +248,9 @@ small, balance = (64, 64, 64, 10), [2, 2, 1]
 
 def difference(ours, theirs):
     pairs = zip(ours.parameters(), theirs.parameters(), strict=True)
-    return max(((a.grad - b.grad).abs().max() / b.grad.abs().max()).item() for a, b in pairs)
+    return max(
+        ((a.grad - b.grad).abs().max() / b.grad.abs().max()).item() for a, b in pairs
+    )
 
 
 # %%
@@ -217,16 +263,18 @@ print("largest relative difference of a gradient:", difference(net, single))
 check("ex05/wrapper", MyGPipe)
 
 # %%
-# hint("ex05/wrapper")  # take the first # away for a hint; there is one after each try
+# hint("ex05/wrapper")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What really happened
 #
-# `watch` hangs a stopwatch on the layers. First chart: your calls as they ran, **measured**. Second: the same calls with
-# the same times, [replayed](../docs/glossary.md#replayed) as if each stage had a device of its own.
+# `watch` hangs a stopwatch on the layers. First chart: your calls as they ran,
+# **measured**. Second: the same calls with the same times,
+# [replayed](../docs/glossary.md#replayed) as if each stage had a device of its own.
 
 # %%
-large, even = (64, 512, 64, 512, 64, 512, 10), [4, 4, 3]  # stages that cost about the same
+large = (64, 512, 64, 512, 64, 512, 10)
+even = [4, 4, 3]  # stages that cost about the same
 net = network(*large)
 pipe = MyGPipe(net, even, M=4)
 for _ in range(2):  # the first step warms up
@@ -234,15 +282,20 @@ for _ in range(2):  # the first step warms up
         loss_fn(pipe(x[:1000]), y[:1000]).backward()
 assert calls.schedule.problems() == []
 print(calls.schedule)
-ge.compare(calls.measured_timeline("one thread"), calls.replayed_timeline("the same calls, three devices"))
+ge.compare(
+    calls.measured_timeline("one thread"),
+    calls.replayed_timeline("the same calls, three devices"),
+)
 
 # %% [markdown]
-# As a [schedule](../docs/glossary.md#schedule), your calls are the goal from the top of this page, and the doctor finds
-# nothing wrong with it. But above, stages take turns: there is one thread. More on this later; first, does it learn?
+# As a [schedule](../docs/glossary.md#schedule), your calls are the goal from the top of
+# this page, and the doctor finds nothing wrong with it. But above, stages take turns:
+# there is one thread. More on this later; first, does it learn?
 #
 # ## Train with it
 #
-# Twenty steps with mini-batches of 65, which 4 does not divide. Beside it the same network on one device.
+# Twenty steps with mini-batches of 65, which 4 does not divide. Beside it the same
+# network on one device.
 
 
 # %%
@@ -260,7 +313,11 @@ def train(model):
 def score(model):
     model.eval()
     with torch.no_grad():
-        return (model(torch.tensor(data.x_test)).argmax(1) == torch.tensor(data.y_test)).double().mean()
+        return (
+            (model(torch.tensor(data.x_test)).argmax(1) == torch.tensor(data.y_test))
+            .double()
+            .mean()
+        )
 
 
 # %%
@@ -268,17 +325,21 @@ pipe, single = MyGPipe(network(*small), balance, M=4), network(*small)
 mine, theirs = train(pipe), train(single)
 assert max(abs(a - b) for a, b in zip(mine, theirs, strict=True)) < 1e-9
 assert score(pipe) > 0.8
-network(*small).load_state_dict(pipe.state_dict())  # what the pipeline has learned fits the plain network
+network(*small).load_state_dict(
+    pipe.state_dict()
+)  # what the pipeline has learned fits the plain network
 print(f"{score(pipe):.0%} of the test digits right, {score(single):.0%} on one device")
 lines = {"one device": theirs, "your pipeline": mine}
-plot_lines(range(20), lines, across="training step", up="loss, measured", under=["one device"])
+plot_lines(
+    range(20), lines, across="training step", up="loss, measured", under=["one device"]
+)
 
 # %% [markdown]
 # ## Beside ours
 #
-# The `GPipe` of this course is called as yours is. What it adds is a **worker** for each stage: a thread of its own,
-# forward and backward. To see what that is worth, take stages that sleep: they need no core, like devices that don't
-# share one.
+# The `GPipe` of this course is called as yours is. What it adds is a **worker** for
+# each stage: a thread of its own, forward and backward. To see what that is worth, take
+# stages that sleep: they need no core, like devices that don't share one.
 
 # %%
 predict("ex05/overlap")
@@ -287,18 +348,24 @@ predict("ex05/overlap")
 naps = nn.Sequential(Chore(nap), Chore(nap), Chore(nap))
 ones, zeros = torch.ones(6, 10), torch.zeros(6, 10)
 with watch(naps, [1, 1, 1]) as calls:
-    nn.functional.mse_loss(MyGPipe(naps, [1, 1, 1], 6, checkpoint="never")(ones), zeros).backward()
+    nn.functional.mse_loss(
+        MyGPipe(naps, [1, 1, 1], 6, checkpoint="never")(ones), zeros
+    ).backward()
 workers = GPipe(naps, 3, 6, checkpoint="never", devices=["cpu"])
 for _ in range(2):
     nn.functional.mse_loss(workers(ones), zeros).backward()
-mine, theirs = calls.measured_timeline("yours, one thread"), workers.timeline.with_name("GPipe, three workers")
+mine, theirs = (
+    calls.measured_timeline("yours, one thread"),
+    workers.timeline.with_name("GPipe, three workers"),
+)
 assert mine.makespan > 1.3 * theirs.makespan
-print(f"measured: yours {mine.makespan * 1e3:.0f} ms, GPipe {theirs.makespan * 1e3:.0f} ms")
+ms = [1e3 * timeline.makespan for timeline in (mine, theirs)]
+print(f"measured: yours {ms[0]:.0f} ms, GPipe {ms[1]:.0f} ms")
 ge.compare(mine, theirs)
 
 # %% [markdown]
-# The same forwards and backwards; only who runs them differs. And stages that compute? They share the cores of this
-# computer, so expect less, or even nothing:
+# The same forwards and backwards; only who runs them differs. And stages that compute?
+# They share the cores of this computer, so expect less, or even nothing:
 
 # %%
 net = network(*large)
@@ -309,16 +376,22 @@ for _ in range(4):
         begin = time.perf_counter()
         loss_fn(model(x[:1000]), y[:1000]).backward()
         times[name].append(time.perf_counter() - begin)
-print("measured:", ", ".join(f"{name} {min(found) * 1e3:.0f} ms" for name, found in times.items()))
+print(
+    "measured:",
+    ", ".join(f"{name} {min(found) * 1e3:.0f} ms" for name, found in times.items()),
+)
 
 # %% [markdown]
-# What else `GPipe` does: any schedule (`pipe.step`), early recompute, a device per stage, tuples of tensors,
-# [skip connections](../docs/glossary.md#skip-connection), BatchNorm that is not counted twice, and an error in a layer
-# that names stage and micro-batch. The algorithm is the one that you wrote.
+# What else `GPipe` does: any schedule (`pipe.step`), early recompute, a device per
+# stage, tuples of tensors, [skip connections](../docs/glossary.md#skip-connection),
+# BatchNorm that is not counted twice, and an error in a layer that names stage and
+# micro-batch. The algorithm is the one that you wrote.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [exercise 06](exercise_06_partition.ipynb) finds the best balance instead of guessing it;
-# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells which layers notice that there is a pipeline.
+# **Where next:** [exercise 06](exercise_06_partition.ipynb) finds the best balance
+# instead of guessing it;
+# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells which layers
+# notice that there is a pipeline.

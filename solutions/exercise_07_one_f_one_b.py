@@ -1,12 +1,14 @@
 # %% [markdown]
 # # Exercise 07: 1F1B from its rule
 #
-# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if stages are even and links free, and holds
-# at most K micro-batches where that holds M. Its rule is two sentences long, and it is easy to be off by one.
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if stages
+# are even and links free, and holds at most K micro-batches where that holds M. Its
+# rule is two sentences long, and it is easy to be off by one.
 #
-# **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 03](../notebooks/03_scheduling.ipynb) and
-# [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; it is PipeDream-Flush, of Narayanan et al. 2020
-# (arXiv 2006.09503).
+# **Difficulty** 2 of 3. **Time** 30 minutes. **You need**
+# [lesson 03](../notebooks/03_scheduling.ipynb) and
+# [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; it is
+# PipeDream-Flush, of Narayanan et al. 2020 (arXiv 2006.09503).
 
 # %%
 import gpipe_edu as ge
@@ -17,8 +19,9 @@ from gpipe_edu.data import digits
 # %% [markdown]
 # ## What F-then-B holds
 #
-# A micro-batch is [in flight](../docs/glossary.md#in-flight) on a device from its forward to its backward there, and
-# its activations take memory. The column on the right of the chart counts them. The chart is planned.
+# A micro-batch is [in flight](../docs/glossary.md#in-flight) on a device from its
+# forward to its backward there, and its activations take memory. The column on the
+# right of the chart counts them. The chart is planned.
 
 # %%
 ge.simulate(ge.gpipe(4, 8))
@@ -29,10 +32,11 @@ predict("ex07/what-changes")
 # %% [markdown]
 # ## The rule
 #
-# - **Warm-up.** A device runs the fewest forwards that feed all devices behind it: each of them needs a micro-batch to
-#   work on. More would only take memory.
-# - **Then one forward, one backward,** in turn, until no forward is left; then the remaining backwards. Micro-batches
-#   go forward in order, 0, 1, 2, ..., and come back in order.
+# - **Warm-up.** A device runs the fewest forwards that feed all devices after it: each
+#   of them needs a micro-batch to work on. More would only take memory.
+# - **Then one forward, one backward,** in turn, until no forward is left; then the
+#   remaining backwards. Micro-batches go forward in order, 0, 1, 2, ..., and come back
+#   in order.
 
 # %%
 predict("ex07/last-warm-up")
@@ -41,23 +45,31 @@ predict("ex07/last-warm-up")
 # The smallest case, two devices and three micro-batches:
 
 # %%
-smallest = ge.Schedule.parse("F0 F1 B0 F2 B1 B2 \n F0 B0 F1 B1 F2 B2", name="1F1B, K = 2, M = 3")
+smallest = ge.Schedule.parse(
+    "F0 F1 B0 F2 B1 B2 \n F0 B0 F1 B1 F2 B2", name="1F1B, K = 2, M = 3"
+)
 ge.compare(smallest)
 
 # %% [markdown]
 # ## Your turn
 #
-# Write the rule down for device k of K. Mind the cases with fewer micro-batches than devices.
+# Write the rule down for device k of K. Mind the cases with fewer micro-batches than
+# devices.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex07-1f1b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def one_f_one_b(K: int, M: int) -> list:
     """1F1B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
-    Row k is what device k runs, in order: `ge.Op("F", m, k)` is the forward of micro-batch m, counted from 0. Device k
-    holds at most K - k micro-batches at a time (and never more than M), and the step takes no longer than F-then-B,
-    whatever F and B are. A `ge.Schedule`, or any form that gives the rows in order, is as good as a list. The recipes
-    of the package are not there in this exercise.
+    Row k is what device k runs, in order; `ge.Op("F", m, k)` is the forward of
+    micro-batch m, counted from 0. Device k holds at most K - k micro-batches at a time,
+    and the step takes no longer than F-then-B, whatever F and B are.
+
+    Small print:
+    - M may be smaller than K. No device holds more than M then.
+    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
+      list.
+    - Calling a recipe, such as `ge.one_f_one_b`, is an error in this exercise.
     """
     ### BEGIN SOLUTION
     rows = []
@@ -80,29 +92,36 @@ ge.Schedule(one_f_one_b(4, 8), name="my 1F1B")
 check("ex07/1f1b", one_f_one_b)
 
 # %%
-# hint("ex07/1f1b")  # take the first # away for a hint; there is one after each try
+# hint("ex07/1f1b")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What it is good for
 #
-# The reference engine counts the bytes of activations that a device holds. More and more micro-batches of 8 samples:
+# The reference engine counts the bytes of activations that a device holds. More and
+# more micro-batches of 8 samples:
 
 # %%
 x, y, _, _ = digits()
 layers = ref.mlp([64, 32, 32, 32, 10], seed=0)
 for M in (4, 8, 16):
     schedules = ge.gpipe(4, M), ge.Schedule(one_f_one_b(4, M))
-    f_then_b, mine = (max(ref.train_pipeline(layers, x[: 8 * M], y[: 8 * M], s).peak_memory) for s in schedules)
-    print(f"M = {M:2}: F-then-B holds {f_then_b:7,} bytes on its fullest device, your 1F1B {mine:7,}")
+    f_then_b, mine = (
+        max(ref.train_pipeline(layers, x[: 8 * M], y[: 8 * M], s).peak_memory)
+        for s in schedules
+    )
+    print(
+        f"M = {M:2}, bytes on the fullest device: F-then-B {f_then_b:,}, yours {mine:,}"
+    )
     assert mine <= f_then_b
 
 # %% [markdown]
-# With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, so M may become as large as a small
-# [bubble](../docs/glossary.md#bubble) needs it. That is how 1F1B leads to a smaller bubble: not by itself, but by the
-# memory it frees.
+# With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, so M may
+# become as large as a small [bubble](../docs/glossary.md#bubble) needs it. That is how
+# 1F1B leads to a smaller bubble: not by itself, but by the memory it frees.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) splits the backward in two and fills the bubble.
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) splits the backward in
+# two and fills the bubble.

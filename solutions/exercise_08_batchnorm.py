@@ -1,11 +1,14 @@
 # %% [markdown]
 # # Exercise 08: BatchNorm under micro-batches
 #
-# **Why care?** A network with BatchNorm can train well in a pipeline and then evaluate badly: its running statistics
-# have seen micro-batches, not mini-batches. The cure is arithmetic that most people get wrong the first time.
+# **Why care?** A network with BatchNorm can train well in a pipeline and then evaluate
+# badly: its running statistics have seen micro-batches, not mini-batches. The cure is
+# arithmetic that most people get wrong the first time.
 #
-# **Difficulty** 2 of 3. **Time** 30 minutes. **You need** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb)
-# and NumPy. **In the paper:** section 2.2, on batch normalization: moving averages over the mini-batch for evaluation.
+# **Difficulty** 2 of 3. **Time** 30 minutes. **You need**
+# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) and NumPy.
+# **In the paper:** section 2.2, on batch normalization: moving averages over the
+# mini-batch for evaluation.
 
 # %%
 import numpy as np
@@ -19,8 +22,9 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## What a micro-batch sees
 #
-# One feature of 32 digits in four micro-batches. Each dot is a sample, the line the mean of its
-# [micro-batch](../docs/glossary.md#micro-batch), the dashed line the mean of all.
+# One feature of 32 digits in four micro-batches. Each dot is a sample, the line the
+# mean of its [micro-batch](../docs/glossary.md#micro-batch), the dashed line the mean
+# of all.
 
 # %%
 x, y, _, _ = digits()
@@ -30,9 +34,10 @@ all_of_it = {"limits": {"mean": feature.mean()}, "against": {"mean": feature}}
 plot_lines(range(32), means, across="sample", up="value of the feature", **all_of_it)
 
 # %% [markdown]
-# In training, BatchNorm normalizes by the mean and variance of the micro-batch; that can't be helped. For evaluation it
-# keeps **running** values, and these can be exact: wait until all micro-batches are through, put their statistics
-# together, and update once. That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
+# In training, BatchNorm normalizes by the mean and variance of the micro-batch; that
+# can't be helped. For evaluation it keeps **running** values, and these can be exact:
+# wait until all micro-batches are through, put their statistics together, and update
+# once. That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
 
 # %%
 predict("ex08/two-parts")
@@ -40,27 +45,44 @@ predict("ex08/two-parts")
 # %% [markdown]
 # ## Your turn
 #
-# Each micro-batch reports its number of samples, its mean, and its variance (dividing by n). Update the running values
-# as if BatchNorm had seen the mini-batch in one piece.
+# Each micro-batch reports its number of samples, its mean, and its variance (dividing
+# by n). Update the running values as if BatchNorm had seen the mini-batch in one piece.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex08-batchnorm-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def deferred_update(running_mean, running_var, counts: list, means: list, variances: list, momentum: float = 0.1):
+def deferred_update(
+    running_mean,
+    running_var,
+    counts: list,
+    means: list,
+    variances: list,
+    momentum: float = 0.1,
+):
     """The new (running_mean, running_var) after one mini-batch of micro-batches.
 
-    running_mean, running_var: arrays of shape (features,). counts: samples of each micro-batch, at least 1. means,
-    variances: an array of shape (features,) for each micro-batch; variances divide by n.
+    As in PyTorch, momentum is the share of the new value, and the running variance is
+    unbiased: over all N samples, at least 2, it divides by N - 1.
 
-    As in PyTorch, momentum is the share of the new value, and the running variance is unbiased: over all N samples,
-    at least 2, it divides by N - 1. Both come back as arrays of shape (features,). All numbers are float64, and only
-    rounding at that precision may be lost. Nothing that was given is changed, and nothing stays for the next call.
+    running_mean, running_var: arrays of shape (features,)
+    counts: samples of each micro-batch, at least 1
+    means, variances: an array of shape (features,) for each micro-batch; variances
+        divide by n
+    Returns two arrays of shape (features,).
+
+    Small print:
+    - All numbers are float64, and only rounding at that precision may be lost, even
+      where a mean is large.
+    - The default of `momentum` is 0.1.
+    - Nothing that was given is changed. Nothing stays for the next call.
     """
     ### BEGIN SOLUTION
-    n, m, v = np.array(counts, dtype=float)[:, None], np.array(means), np.array(variances)
+    n = np.array(counts, dtype=float)[:, None]
+    m, v = np.array(means), np.array(variances)
     N = n.sum()
     mean = (n * m).sum(axis=0) / N
     variance = (n * (v + (m - mean) ** 2)).sum(axis=0) / (N - 1)
-    return (1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * variance
+    old = 1 - momentum
+    return old * running_mean + momentum * mean, old * running_var + momentum * variance
     ### END SOLUTION
 
 
@@ -85,14 +107,15 @@ print(f"all at once: {feature.mean():.6f} {feature.var(ddof=1):.6f}")
 check("ex08/batchnorm", deferred_update)
 
 # %%
-# hint("ex08/batchnorm")  # take the first # away for a hint; there is one after each try
+# hint("ex08/batchnorm")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What it is worth
 #
-# A hundred mini-batches of digits, in micro-batches of 4. We follow the running variance of one hidden feature: updated
-# after every micro-batch, as an unsuspecting BatchNorm does, and by your function. Both start at the variance of all
-# digits, as if training had gone on for long.
+# A hundred mini-batches of digits, in micro-batches of 4. We follow the running
+# variance of one hidden feature: updated after every micro-batch, as an unsuspecting
+# BatchNorm does, and by your function. Both start at the variance of all digits, as if
+# training had gone on for long.
 
 # %%
 layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)
@@ -102,26 +125,39 @@ truth, lines = mine[1][0], []
 for _ in range(100):
     hidden, _ = layer.forward(x[rng.integers(0, len(x), size=32)])
     pieces = ge.split_batch(hidden, 8)
-    reports = [len(p) for p in pieces], [p.mean(axis=0) for p in pieces], [p.var(axis=0) for p in pieces]
+    reports = (
+        [len(p) for p in pieces],
+        [p.mean(axis=0) for p in pieces],
+        [p.var(axis=0) for p in pieces],
+    )
     mine = deferred_update(*mine, *reports)
     for count, mean, variance in zip(*reports, strict=True):
-        naive = 0.9 * naive[0] + 0.1 * mean, 0.9 * naive[1] + 0.1 * variance * count / (count - 1)
+        naive = (
+            0.9 * naive[0] + 0.1 * mean,
+            0.9 * naive[1] + 0.1 * variance * count / (count - 1),
+        )
     lines.append((naive[1][0], mine[1][0]))
 
-off = [np.sqrt(np.mean([(line[way] / truth - 1) ** 2 for line in lines])) for way in (0, 1)]
+off = [
+    np.sqrt(np.mean([(line[way] / truth - 1) ** 2 for line in lines])) for way in (0, 1)
+]
 assert off[1] < off[0]
-names = [f"after every micro-batch, off by {off[0]:.0%}", f"your deferred update, off by {off[1]:.0%}"]
+names = [
+    f"after every micro-batch, off by {off[0]:.0%}",
+    f"your deferred update, off by {off[1]:.0%}",
+]
 curves = dict(zip(names, zip(*lines, strict=True), strict=True))
 across, up = "mini-batch (dashed: all digits)", "running variance, measured"
 plot_lines(range(100), curves, across=across, up=up, limits={names[1]: truth})
 
 # %% [markdown]
-# Both lines stay around the dashed one, but one of them jumps about: eight small steps per mini-batch forget eight times as
-# fast, and what evaluation uses depends on the last few micro-batches.
+# Both lines stay around the dashed one, but one of them jumps about: eight small steps
+# per mini-batch forget eight times as fast, and what evaluation uses depends on the
+# last few micro-batches.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells what else goes wrong, with
-# recompute, and which norm has none of this.
+# **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb)
+# tells what else goes wrong, with recompute, and which norm has none of this.

@@ -1,12 +1,14 @@
 # %% [markdown]
 # # Exercise 09: recompute early, and under a memory cap
 #
-# **Why care?** [Re-materialization](../docs/glossary.md#re-materialization) buys memory with time. Part of that time is
-# free, if you know where devices wait; and often only one device needs it at all.
+# **Why care?** [Re-materialization](../docs/glossary.md#re-materialization) buys memory
+# with time. Part of that time is free, if you know where devices wait; and often only
+# one device needs it at all.
 #
-# **Difficulty** 3 of 3. **Time** 40 minutes. **You need** [lesson 05](../notebooks/05_rematerialization.ipynb) and
-# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** section 2.3, where recompute is scheduled
-# early, before the gradient arrives.
+# **Difficulty** 3 of 3. **Time** 40 minutes. **You need**
+# [lesson 05](../notebooks/05_rematerialization.ipynb) and
+# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** section 2.3, where
+# recompute is scheduled early, before the gradient arrives.
 
 # %%
 import gpipe_edu as ge
@@ -16,9 +18,11 @@ from gpipe_edu.timeline import peak_memory
 # %% [markdown]
 # ## Late recompute
 #
-# A micro-batch that is recomputed keeps only its stage input; the **interior**, its layers'
-# [saved activations](../docs/glossary.md#saved-activations), is thrown away after the forward. `C` brings it back and goes back at once, as one op, when the gradient has come. That is
-# [late recompute](../docs/glossary.md#late-recompute); all charts here are planned, with F = R = 1 and B = 2.
+# A micro-batch that is recomputed keeps only its stage input; the **interior**, its
+# layers' [saved activations](../docs/glossary.md#saved-activations), is thrown away
+# after the forward. `C` brings it back and goes back at once, as one op, when the
+# gradient has come. That is [late recompute](../docs/glossary.md#late-recompute); all
+# charts here are planned, with F = R = 1 and B = 2.
 
 # %%
 late = ge.simulate(ge.gpipe(4, 4, "late"))
@@ -26,8 +30,9 @@ print("interiors held at the peak:", peak_memory(late))
 late
 
 # %% [markdown]
-# Look at devices 0 to 2 in the middle: they stand idle, and then they recompute. An `R` is a recompute as an op of its
-# own. It needs only what its stage has kept, not the gradient. One stage, one micro-batch:
+# Look at devices 0 to 2 in the middle: they stand idle, and then they recompute. An `R`
+# is a recompute as an op of its own. It needs only what its stage has kept, not the
+# gradient. One stage, one micro-batch:
 
 # %%
 print(ge.Schedule([[ge.Op("F", 0, 0), ge.Op("R", 0, 0), ge.Op("B", 0, 0)]]))
@@ -38,17 +43,25 @@ predict("ex09/where-it-hides")
 # %% [markdown]
 # ## Your turn: early
 #
-# Write F-then-B with [early recompute](../docs/glossary.md#early-recompute). Every micro-batch is recomputed on every
-# stage, and a device never holds more than one interior.
+# Write F-then-B with [early recompute](../docs/glossary.md#early-recompute). Every
+# micro-batch is recomputed on every stage, and a device never holds more than one
+# interior.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex09-early-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def early(K: int, M: int) -> list:
-    """F-then-B for K devices and M micro-batches with an R for every micro-batch on every stage, as K rows of `ge.Op`.
+    """F-then-B with early recompute: K devices, M micro-batches, K rows of `ge.Op`.
 
-    Row k is what device k runs, in order. A device holds at most one interior at a time, and recomputes while it waits
-    for a gradient: the step takes M (F + R + B) + (K - 1) (F + B). A `ge.Schedule`, or any form that gives the rows in
-    order, is as good as a list. The recipes of the package are not there: start from your own F-then-B.
+    Row k is what device k runs, in order. There is an R for every micro-batch on every
+    stage, and a device recomputes while it waits for a gradient.
+
+    Memory: a device holds at most one interior at a time.
+    Time: the step takes M (F + R + B) + (K - 1) (F + B).
+
+    Small print:
+    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
+      list.
+    - Calling a recipe is an error in this exercise: start from your own F-then-B.
     """
     ### BEGIN SOLUTION
     rows = []
@@ -70,15 +83,16 @@ ge.compare(late, mine)
 check("ex09/early", early)
 
 # %%
-# hint("ex09/early")  # take the first # away for a hint; there is one after each try
+# hint("ex09/early")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Your turn: under a cap
 #
-# Three devices, six micro-batches, and on each device room for **two** interiors. A forward needs that room while it
-# runs, even if its interior is thrown away after it. Stage inputs are small and don't count; the charts' column on the
-# right counts micro-batches with inputs alone, too, so mind the interiors in the names. F = R = 1, B = 2. Three ways to
-# do it, none of them good enough:
+# Three devices, six micro-batches, and on each device room for **two** interiors. A
+# forward needs that room while it runs, even if its interior is thrown away after it.
+# Stage inputs are small and don't count; the charts' column on the right counts
+# micro-batches with inputs alone, too, so mind the interiors in the names. F = R = 1,
+# B = 2. Three ways to do it, none of them good enough:
 
 # %%
 rows = str(ge.one_f_one_b(3, 6)).splitlines()  # a line for each device
@@ -87,8 +101,12 @@ front_recomputes = ["F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5", *ro
 
 
 def plan(rows, name):
-    timeline = ge.simulate(ge.Schedule.parse(rows) if isinstance(rows, str) else ge.Schedule(rows))
-    return timeline.with_name(f"{name}: interiors {[int(peak) for peak in peak_memory(timeline)]}")
+    timeline = ge.simulate(
+        ge.Schedule.parse(rows) if isinstance(rows, str) else ge.Schedule(rows)
+    )
+    return timeline.with_name(
+        f"{name}: interiors {[int(peak) for peak in peak_memory(timeline)]}"
+    )
 
 
 everything_again = str(ge.gpipe(3, 6, "early"))
@@ -99,17 +117,22 @@ ge.compare(
 )
 
 # %% [markdown]
-# The third takes 27. **Beat it:** a makespan of 26 or less, and no more than two interiors on any device. Write the
-# schedule by hand, a line for each device, as above. [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to
-# play.
+# The third takes 27. **Beat it:** a makespan of 26 or less, and no more than two
+# interiors on any device. Write the schedule by hand, a line for each device, as above.
+# [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to play.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex09-cap-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def under_cap() -> str:
-    """A schedule of F, R, C and B for 3 devices and 6 micro-batches: a line of text per device, or rows of `ge.Op`.
+    """A schedule of F, R, C and B for 3 devices and 6 micro-batches.
 
-    No device holds more than two interiors at a time; with F = R = 1 and B = 2 the makespan is at most 26. Text may
-    hold blank lines, and comments behind a #, as in `ge.Schedule.parse`.
+    No device holds more than two interiors at a time. With F = R = 1 and B = 2 the
+    makespan is at most 26.
+
+    Returns text with a line per device, or rows of `ge.Op`.
+
+    Small print:
+    - Text may hold blank lines, and comments after a #, as in `ge.Schedule.parse`.
     """
     ### BEGIN SOLUTION
     return """
@@ -127,7 +150,7 @@ plan(under_cap(), "mine")
 check("ex09/cap", under_cap)
 
 # %%
-# hint("ex09/cap")  # take the first # away for a hint; there is one after each try
+# hint("ex09/cap")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # 24 is possible, as fast as 1F1B with no cap at all: device 0 idles for 6 of 24 units
@@ -137,4 +160,5 @@ check("ex09/cap", under_cap)
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward itself is split to fill the wait.
+# **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward
+# itself is split to fill the wait.

@@ -1,12 +1,14 @@
 # %% [markdown]
 # # Exercise 10: two processes that send activations and gradients
 #
-# **Why care?** On a real cluster, stages are processes that share nothing. What a pipeline library does in the end is a
-# loop of receives, sends and backwards. After this exercise you have written one, and made it hang, and know why.
+# **Why care?** On a real cluster, stages are processes that share nothing. What a
+# pipeline library does in the end is a loop of receives, sends and backwards. After
+# this exercise you have written one, and made it hang, and know why.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes. **You need** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb): the cut
-# graph, and [1F1B](../docs/glossary.md#1f1b) from lesson 03. **In the paper:** section 2.2, communication between
-# neighbouring accelerators at partition boundaries.
+# **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
+# [lesson 06](../notebooks/06_pytorch_pipeline.ipynb): the cut graph, and
+# [1F1B](../docs/glossary.md#1f1b) from lesson 03. **In the paper:** section 2.2,
+# communication between neighbouring accelerators at partition boundaries.
 
 # %%
 import time
@@ -24,15 +26,18 @@ from gpipe_edu.timeline import calibrate
 # %% [markdown]
 # ## Who says what to whom
 #
-# Each row below will be a process of its own. Between a box and the one that needs it in the other row, a message must
-# travel: after F of process 0 an [activation](../docs/glossary.md#activation), after B of process 1 a gradient.
+# Each row below will be a process of its own. Between a box and the one that needs it
+# in the other row, a message must travel: after F of process 0 an
+# [activation](../docs/glossary.md#activation), after B of process 1 a gradient.
 
 # %%
 ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(send=0.3))
 
 # %% [markdown]
-# `run_processes(f, 2)` starts two processes; one calls `f(0)`, the other one `f(1)`. They belong to one group, so they
-# may use `torch.distributed`, here with **gloo**, which carries messages between CPU processes. A receiver brings its own buffer, of the right shape and type:
+# `run_processes(f, 2)` starts two processes; one calls `f(0)`, the other one `f(1)`.
+# They belong to one group, so they may use `torch.distributed`, here with **gloo**,
+# which carries messages between CPU processes. A receiver brings its own buffer, of the
+# right shape and type:
 
 
 # %%
@@ -68,11 +73,12 @@ except ProcessError as error:
     print(error)
 
 # %% [markdown]
-# That is a **deadlock**. A real job would sit there until somebody looks; `run_processes` sees who waits for whom and
-# stops them.
+# That is a **deadlock**. A real job would sit there until somebody looks;
+# `run_processes` sees who waits for whom and stops them.
 #
-# There is a send that does not wait: `isend` hands back a **handle** at once. The message is on its way only as long as
-# you hold the handle; `handle.wait()` comes back when it has been taken.
+# There is a send that does not wait: `isend` hands back a **handle** at once. The
+# message is on its way only as long as you hold the handle; `handle.wait()` comes back
+# when it has been taken.
 
 
 # %%
@@ -89,9 +95,10 @@ run_processes(hasty, 2)
 # %% [markdown]
 # ## Your turn
 #
-# Write what one process does in one training step. Its [stage](../docs/glossary.md#stage) is there already, with its
-# weights; it walks along its row of the [schedule](../docs/glossary.md#schedule). You know both ops from lesson 06, where
-# a queue did the work of a message.
+# Write what one process does in one training step. Its
+# [stage](../docs/glossary.md#stage) is there already, with its weights; it walks along
+# its row of the [schedule](../docs/glossary.md#schedule). You know both ops from lesson
+# 06, where a queue did the work of a message.
 
 # %%
 predict("ex10/what-arrives")
@@ -99,19 +106,30 @@ predict("ex10/what-arrives")
 
 # %% nbgrader={"grade": false, "grade_id": "ex10-processes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
-    """One training step of process k of K, K at least 2. Afterwards, the weights of `stage` have their gradients, and
-    are what they were: the update is the optimizer's.
+    """One training step of process k of K: it runs its row of ops, in order.
 
-    stage: an nn.Module, its gradients empty. ops: the row of process k, in order, of Op(kind, micro_batch, stage); kind
-    is "F" or "B", the schedule F-then-B or 1F1B. shapes: of the stage's input, for each micro-batch m: (n_m, features);
-    N is the sum of all n_m. pieces: process 0 has the micro-batches of x, the last process those of the targets, and
-    every other one None. loss_fn: (result, targets) -> the mean over the samples it was given.
+    Activations go to process k + 1, gradients to k - 1. Afterwards the weights of
+    `stage` have their gradients.
 
-    Each F runs the stage once; nothing is recomputed, and the stage stays in its mode. Process k talks to k - 1 and k + 1
-    only, in messages, of activations one way and gradients the other: no barrier, nothing else. All numbers are
-    torch.float64. The last process returns the mean loss of the mini-batch, a number or a tensor with one; what the others
-    return does not count. Before the function ends, it has waited for the handle of every message that it sent. It is
-    called again for the next step, with the same arguments, and keeps nothing for it.
+    stage: an nn.Module, its gradients empty
+    ops: Op(kind, micro_batch, stage), where kind is "F" or "B"
+    shapes: of the stage's input, (n_m, features) for each micro-batch m
+    pieces: micro-batches of x on process 0, of the targets on the last, else None
+    loss_fn: (result, targets) -> the mean over these samples
+    Returns the mini-batch's mean loss on the last process.
+
+    Small print:
+    - K is at least 2, and the schedule is F-then-B or 1F1B.
+    - The mini-batch has N samples, the sum of all n_m.
+    - All numbers are torch.float64. The loss is a number, or a tensor with one; what
+      other processes return does not count.
+    - Each F runs the stage once, and nothing is recomputed.
+    - The stage stays in its mode, training or evaluation.
+    - The weights are not changed: the update is the optimizer's.
+    - Process k talks to k - 1 and k + 1 only: no other messages, no barrier.
+    - Before the function ends, it has waited for the handle of every message it sent.
+    - It is called again for the next step, with the same arguments, and keeps nothing
+      for it.
     """
     ### BEGIN SOLUTION
     N = sum(n for n, *_ in shapes)
@@ -147,15 +165,18 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
 
 
 # %% [markdown]
-# Try it on ten digits in two processes. `train_processes` cuts the network, starts a process for each stage, and brings
-# back what they have. Start with F-then-B; does 1F1B run as well?
+# Try it on ten digits in two processes. `train_processes` cuts the network, starts a
+# process for each stage, and brings back what they have. Start with F-then-B; does 1F1B
+# run as well?
 
 # %%
 data = digits()
 x, y = torch.tensor(data.x_train).double(), torch.tensor(data.y_train)
 torch.manual_seed(0)
 small = nn.Sequential(nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10)).double()
-tried = train_processes(run_stage, small, ge.gpipe(2, 3), x[:10], y[:10], nn.CrossEntropyLoss())
+tried = train_processes(
+    run_stage, small, ge.gpipe(2, 3), x[:10], y[:10], nn.CrossEntropyLoss()
+)
 for source, target, shape in tried.sent:
     print(f"process {source} sent {shape} to process {target}")
 
@@ -168,12 +189,13 @@ for source, target, shape in tried.sent:
 check("ex10/processes", run_stage)
 
 # %%
-# hint("ex10/processes")  # take the first # away for a hint; there is one after each try
+# hint("ex10/processes")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Planned and measured
 #
-# What does a message cost? Let one go to and fro 200 times, as large as an activation of the run below:
+# What does a message cost? Let one go to and fro 200 times, as large as an activation
+# of the run below:
 
 
 # %%
@@ -192,16 +214,21 @@ def ping_pong(k):
 
 
 send = run_processes(ping_pong, 2)[0]
-print(f"one message of {50 * 512 * 8 // 1024} KiB: {send * 1e3:.2f} ms (measured, the quickest of 200)")
+size = 50 * 512 * 8 // 1024
+print(f"one message of {size} KiB: {send * 1e3:.2f} ms (measured, the quickest of 200)")
 
 # %% [markdown]
-# Now real work for your two processes: 400 digits in 8 [micro-batches](../docs/glossary.md#micro-batch), under 1F1B. Each
-# process notes when its ops begin and end, on the clock that both share; the quickest of ten steps is kept. The plan
-# above it has the same mean op times, and the message time that you have just seen.
+# Now real work for your two processes: 400 digits in 8
+# [micro-batches](../docs/glossary.md#micro-batch), under 1F1B. Each process notes when
+# its ops begin and end, on the clock that both share; the quickest of ten steps is
+# kept. The plan above it has the same mean op times, and the message time that you have
+# just seen.
 
 # %%
 torch.manual_seed(0)
-blocks = [nn.Sequential(nn.Linear(64 if i == 0 else 512, 512), nn.Tanh()) for i in range(5)]
+blocks = [
+    nn.Sequential(nn.Linear(64 if i == 0 else 512, 512), nn.Tanh()) for i in range(5)
+]
 net, loss_fn, schedule = (
     nn.Sequential(*blocks, nn.Linear(512, 10)).double(),
     nn.CrossEntropyLoss(),
@@ -210,29 +237,42 @@ net, loss_fn, schedule = (
 result = train_processes(run_stage, net, schedule, x[:400], y[:400], loss_fn, steps=10)
 
 loss_fn(net(x[:400]), y[:400]).backward()
-pairs = [(ours, weight.grad) for ours, weight in zip(result.grads, net.parameters(), strict=True)]
-off = max(((ours - exact).abs().max() / exact.abs().max()).item() for ours, exact in pairs)
+pairs = [
+    (ours, weight.grad)
+    for ours, weight in zip(result.grads, net.parameters(), strict=True)
+]
+off = max(
+    ((ours - exact).abs().max() / exact.abs().max()).item() for ours, exact in pairs
+)
 assert off < 1e-10
 print(f"gradients of two processes and of one device differ by {off:.0e}")
 costs = calibrate(result.timeline)
 plan = ge.simulate(schedule, ge.Costs(F=costs.F, B=costs.B, send=send, unit="s"))
-ge.compare(plan.with_name("your schedule"), result.timeline.with_name("your two processes"))
+ge.compare(
+    plan.with_name("your schedule"), result.timeline.with_name("your two processes")
+)
 
 # %% [markdown]
-# Device by device the order is the plan's. The gaps are not: op times vary, and a process that waits for a message has to
-# be woken up when it comes, which takes the longer the more programs share your cores. On a pipeline across machines you
-# would look at the same two charts, and ask the same question of every gap: who was waited for?
+# Device by device the order is the plan's. The gaps are not: op times vary, and a
+# process that waits for a message has to be woken up when it comes, which takes the
+# longer the more programs share your cores. On a pipeline across machines you would
+# look at the same two charts, and ask the same question of every gap: who was waited
+# for?
 
 # %% [markdown]
-# Between machines a message takes longer, but the loop stays the same. `torch.distributed.pipelining` is such a loop
-# with a schedule as data: `PipelineStage` is your `stage` with its sends and receives, `Schedule1F1B` your row of ops.
-# You now know what to look for in it: it sets up its receive buffers once, from one shape, so micro-batches must all be
-# of the same size; and if one process fails, the others wait until the group's time limit.
+# Between machines a message takes longer, but the loop stays the same.
+# `torch.distributed.pipelining` is such a loop with a schedule as data: `PipelineStage`
+# is your `stage` with its sends and receives, `Schedule1F1B` your row of ops. You now
+# know what to look for in it: it sets up its receive buffers once, from one shape, so
+# micro-batches must all be of the same size; and if one process fails, the others wait
+# until the group's time limit.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any schedule with a process for each device,
-# on one machine or on many, and [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) has what every other way to
-# cut a training costs. Or give your function three processes: all it takes is `ge.one_f_one_b(3, 8)` above.
+# **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any
+# schedule with a process for each device, on one machine or on many, and
+# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) has what every other way
+# to cut a training costs. Or give your function three processes: all it takes is
+# `ge.one_f_one_b(3, 8)` above.

@@ -1,13 +1,16 @@
 # %% [markdown]
 # # Exercise 11: a backward in two
 #
-# **Why care?** Of a backward's two results one is waited for and the other is not. Taken apart, they fill two thirds of
-# 1F1B's idle time. That is [zero bubble](../docs/glossary.md#zero-bubble), and you will have built it whole: both
+# **Why care?** Of a backward's two results one is waited for and the other is not.
+# Taken apart, they fill two thirds of 1F1B's idle time. That is
+# [zero bubble](../docs/glossary.md#zero-bubble), and you will have built it whole: both
 # halves of a block's backward, and the order in which devices run them.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order. **You need**
-# [lesson 09](../notebooks/09_beyond_gpipe.ipynb), [exercise 07](exercise_07_one_f_one_b.ipynb) and the chain rule; at the
-# very end, PyTorch. **In the paper:** not there; Qi et al. 2024 (arXiv 2401.10241), sections 2 and 3.
+# **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
+# **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
+# [exercise 07](exercise_07_one_f_one_b.ipynb) and the chain rule; at the very end,
+# PyTorch. **In the paper:** not there; Qi et al. 2024 (arXiv 2401.10241), sections 2
+# and 3.
 
 # %%
 import numpy as np
@@ -21,8 +24,9 @@ from gpipe_edu.view import plot_bars
 # %% [markdown]
 # ## The smallest case
 #
-# One Linear, y = x W + b, and the gradient dy of its output. **I** is the gradient of the input: the stage in front waits
-# for it. **W** is that of the weights: nobody waits for it before the update. (In formulas a W is a matrix, in charts an op.)
+# One Linear, y = x W + b, and the gradient dy of its output. **I** is the gradient of
+# the input: the stage in front waits for it. **W** is that of the weights: nobody waits
+# for it before the update. (In formulas a W is a matrix, in charts an op.)
 
 # %%
 predict("ex11/who-needs-weights")
@@ -32,43 +36,60 @@ rng = np.random.default_rng(0)
 x, W, dy = rng.normal(size=(5, 3)), rng.normal(size=(3, 2)), rng.normal(size=(5, 2))
 I_of_linear = dy @ W.T  # the op I: no x in it
 W_of_linear = x.T @ dy  # the op W: no weights in it, and a sum over samples
-print("I gives", I_of_linear.shape, "as x has; W gives", W_of_linear.shape, "as the weights have")
+print(
+    "I gives",
+    I_of_linear.shape,
+    "as x has; W gives",
+    W_of_linear.shape,
+    "as the weights have",
+)
 
 # %% [markdown]
-# Two stages on two devices, planned with F = I = W = 1 and B = 2: above with B, below with each B as I and W. Device 0 gets
-# its gradient earlier.
+# Two stages on two devices, planned with F = I = W = 1 and B = 2: above with B, below
+# with each B as I and W. Device 0 gets its gradient earlier.
 
 # %%
 in_one = ge.Schedule.parse("F0 F1 B0 B1 \n F0 B0 F1 B1", name="1F1B")
-in_two = ge.Schedule.parse("F0 F1 I0 W0 I1 W1 \n F0 I0 F1 I1 W0 W1", name="I and W apart")
+in_two = ge.Schedule.parse(
+    "F0 F1 I0 W0 I1 W1 \n F0 I0 F1 I1 W0 W1", name="I and W apart"
+)
 ge.compare(in_one, in_two)
 
 # %% [markdown]
 # ## Your turn: a block
 #
-# A small block, half of a Transformer's: a norm, two Linears with tanh between, and a way around them.
+# A small block, half of a Transformer's: a norm, two Linears with tanh between, and a
+# way around them.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2
 #
-# Its forward is written. For the way back one formula is no fun to derive: with d = du * scale, where du is the gradient of
-# the norm's output, the norm's I is
+# Its forward is written. For the way back one formula is no fun to derive: with d =
+# du * scale, where du is the gradient of the norm's output, the norm's I is
 #
 #     (d - mean(d) - x_hat * mean(d * x_hat)) / spread
 #
-# The two means run over the features of each sample. They are there because every x of a sample moves that sample's mean
-# and spread.
+# The two means run over the features of each sample. They are there because every x of
+# a sample moves that sample's mean and spread.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex11-block-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class Block(ref.Layer):
-    """y = x + tanh(norm(x) W1 + b1) W2 + b2 for x of shape (n, h), with its backward in two parts.
+    """y = x + tanh(norm(x) W1 + b1) W2 + b2, with its backward in two parts.
 
-    params: arrays "scale", "shift" and "b2" of shape (h,), "W1" (h, f), "b1" (f,) and "W2" (f, h). Between two
-    mini-batches an optimizer writes new numbers into them; any entry may be 0, and n or f may be 1. A block serves many
-    micro-batches, several of them in flight at a time, and keeps nothing of them: what was computed travels in `saved`
-    and in `left`. Nothing that is handed over is changed, these two included. The engine's own Linear and norms are not
-    there in this exercise.
+    A block serves many micro-batches, several of them in flight at a time. What was
+    computed for one of them travels in `saved` and in `left`.
+
+    x: an array of shape (n, h)
+    params: arrays "scale", "shift" and "b2" of shape (h,), "W1" (h, f), "b1" (f,) and
+        "W2" (f, h)
+
+    Small print:
+    - The block keeps nothing of its micro-batches.
+    - Nothing that is handed over is changed, not even `saved` and `left`.
+    - Between two mini-batches an optimizer writes new numbers into the params.
+    - Any of these numbers may be 0, and n or f may be 1.
+    - Using the engine's own Linear or norms is an error in this exercise.
     """
 
     def __init__(self, params: dict) -> None:
@@ -84,45 +105,69 @@ class Block(ref.Layer):
         return x + t @ w["W2"] + w["b2"], (x_hat, spread, u, t)
 
     def input_gradient(self, dy, saved):
-        """I: (dx, left), where dx is the gradient of x, and `left`, in any form, has the arrays that W will need.
+        """I: (dx, left), the gradient of x and the arrays that W will need.
 
-        dy: the gradient of the output, (n, h). No gradient of a weight is computed here.
+        dy: the gradient of the output, of shape (n, h)
+
+        Small print:
+        - No gradient of a weight is computed here.
+        - `left` may have any form.
         """
         ### BEGIN SOLUTION
         w, (x_hat, spread, u, t) = self.params, saved
         dz = (dy @ w["W2"].T) * (1 - t**2)
         du = dz @ w["W1"].T
         d = du * w["scale"]
-        of_norm = d - d.mean(axis=1, keepdims=True) - x_hat * (d * x_hat).mean(axis=1, keepdims=True)
+        of_norm = (
+            d
+            - d.mean(axis=1, keepdims=True)
+            - x_hat * (d * x_hat).mean(axis=1, keepdims=True)
+        )
         return dy + of_norm / spread, (dy, dz, du, x_hat, u, t)
         ### END SOLUTION
 
     def weight_gradient(self, left):
-        """W: a dict with the gradient of every weight for this micro-batch, by the names in `params`.
+        """W: the gradient of every weight for this micro-batch.
 
         It does nothing once more that I has done, so it has no use for W1 and W2.
+
+        Returns a dict with the names in `params`.
         """
         ### BEGIN SOLUTION
         dy, dz, du, x_hat, u, t = left
         of_norm = {"scale": (du * x_hat).sum(axis=0), "shift": du.sum(axis=0)}
-        return of_norm | {"W1": u.T @ dz, "b1": dz.sum(axis=0), "W2": t.T @ dy, "b2": dy.sum(axis=0)}
+        return of_norm | {
+            "W1": u.T @ dz,
+            "b1": dz.sum(axis=0),
+            "W2": t.T @ dy,
+            "b2": dy.sum(axis=0),
+        }
         ### END SOLUTION
 
 
 # %% [markdown]
-# Try it: move one weight a little up and down, and the change of the loss over that of the weight is its gradient.
+# Try it: move one weight a little up and down, and the change of the loss over that of
+# the weight is its gradient.
 
 
 # %%
 def weights(h, f, seed):
     draw = np.random.default_rng(seed).normal
-    matrices = {"W1": draw(size=(h, f)) / np.sqrt(h), "W2": draw(size=(f, h)) / np.sqrt(f)}
-    return {"scale": np.ones(h), "shift": np.zeros(h), "b1": np.zeros(f), "b2": np.zeros(h)} | matrices
+    matrices = {
+        "W1": draw(size=(h, f)) / np.sqrt(h),
+        "W2": draw(size=(f, h)) / np.sqrt(f),
+    }
+    return {
+        "scale": np.ones(h),
+        "shift": np.zeros(h),
+        "b1": np.zeros(f),
+        "b2": np.zeros(h),
+    } | matrices
 
 
 x, block, e = rng.normal(size=(5, 4)), Block(weights(4, 6, seed=1)), 1e-6
 y, saved = block.forward(x)
-dx, left = block.input_gradient(y, saved)  # of the loss (y ** 2).sum() / 2 the gradient is y
+dx, left = block.input_gradient(y, saved)  # y: the gradient of (y ** 2).sum() / 2
 grads, quotients = block.weight_gradient(left), {}
 for name, where in {"scale": 1, "W1": (2, 3), "W2": (3, 2)}.items():
     losses = []
@@ -132,18 +177,20 @@ for name, where in {"scale": 1, "W1": (2, 3), "W2": (3, 2)}.items():
     block.params[name][where] += e
     quotients[name] = (losses[0] - losses[1]) / (2 * e)
     assert np.isclose(grads[name][where], quotients[name], rtol=1e-4)
-    print(f"{name:6} by W {grads[name][where]:10.6f}   by a quotient {quotients[name]:10.6f}")
+    both = f"by W {grads[name][where]:10.6f}   by a quotient {quotients[name]:10.6f}"
+    print(f"{name:6} {both}")
 
 # %% nbgrader={"grade": true, "grade_id": "ex11-block-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
 check("ex11/block", Block)
 
 # %%
-# hint("ex11/block")  # take the first # away for a hint; there is one after each try
+# hint("ex11/block")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## What a W that waits holds
 #
-# Putting W off is not free of charge. In bytes, for 32 digits and a block of 64 and 128 features:
+# Putting W off is not free of charge. In bytes, for 32 digits and a block of 64 and 128
+# features:
 
 # %%
 data = digits()
@@ -151,14 +198,18 @@ x, y = data.x_train[:256].astype(float), data.y_train[:256]
 blocks = [Block(weights(64, 128, seed)) for seed in range(4)]
 
 
-def arrays_in(held):  # a tuple, a dict, an object or a function: `left` may be any of them
+def arrays_in(held):  # `left` may be a tuple, a dict, an object or a function
     if isinstance(held, np.ndarray):
         return [held]
     if hasattr(held, "__closure__"):
         held = [cell.cell_contents for cell in held.__closure__ or ()]
     elif not isinstance(held, (dict, list, tuple)):
         held = getattr(held, "__dict__", {})
-    return [array for one in (held.values() if isinstance(held, dict) else held) for array in arrays_in(one)]
+    return [
+        array
+        for one in (held.values() if isinstance(held, dict) else held)
+        for array in arrays_in(one)
+    ]
 
 
 def count(held):
@@ -174,11 +225,15 @@ assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 # %% [markdown]
 # ## Your turn: the order
 #
-# Now the devices. **ZB-H1** is 1F1B with I in the place of B: the same warm-up of K - 1 - k forwards, the same turns of an F
-# and an I (so the row of device k begins with K - k forwards), and a W for each I, late by as many micro-batches as memory
-# allows, and by as many to the end of the row: behind the last F there would be room, but no time to lose. The cap: a device
-# holds a micro-batch from its F to its W, and no device holds more than K. Whether a W has to stand in front of the next F,
-# or may stand behind it, follows from that.
+# Now the devices. **ZB-H1** is 1F1B with I in the place of B, and a W for each I:
+#
+# - **As in 1F1B:** the same warm-up of K - 1 - k forwards, then the same turns of an F
+#   and an I. So the row of device k begins with K - k forwards.
+# - **Each W is late** by as many micro-batches as memory allows, and stays as late to
+#   the end of the row. After the last F there would be room to be later, but there is
+#   no time to lose.
+# - **The cap:** a device holds a micro-batch from its F to its W, and no device holds
+#   more than K. Whether a W has to stand before the next F follows from that.
 
 # %%
 predict("ex11/longest-wait")
@@ -186,12 +241,20 @@ predict("ex11/longest-wait")
 
 # %% nbgrader={"grade": false, "grade_id": "ex11-order-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def zb_h1(K: int, M: int) -> list:
-    """ZB-H1 for K devices and M micro-batches, M at least K, as a list of K rows of `ge.Op`.
+    """ZB-H1 for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
-    Row k is what device k runs, in order, of F, I and W: `ge.Op("I", m, k)` is the input gradient of micro-batch m. No
-    device holds more than K micro-batches at a time, from F to W, and the step takes no longer than
-    M (F + I + W) + (K - 1) (F + I - W), if W is no longer than F and I. A `ge.Schedule`, or any form that gives the rows
-    in order, is as good as a list. The recipes of the package are not there in this exercise.
+    Row k is what device k runs, in order: F, I and W of every micro-batch. Here
+    `ge.Op("I", m, k)` is the input gradient of micro-batch m.
+
+    M: micro-batches, at least K
+    Memory: no device holds more than K micro-batches at a time, from F to W.
+    Time: if W is no longer than F and no longer than I, the step takes at most
+        M (F + I + W) + (K - 1) (F + I - W).
+
+    Small print:
+    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
+      list.
+    - Calling a recipe is an error in this exercise.
     """
     ### BEGIN SOLUTION
     rows = []
@@ -217,13 +280,14 @@ ge.compare(ge.one_f_one_b(4, 8), mine)
 check("ex11/order", zb_h1)
 
 # %%
-# hint("ex11/order")  # take the first # away for a hint; there is one after each try
+# hint("ex11/order")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Your block in your order
 #
-# Four blocks on four devices, and the NumPy engine runs your rows. It knows stages, so here is one that hands each op to
-# your block and keeps what lies between them. (Ten of the 64 outputs stand for the ten digits.)
+# Four blocks on four devices, and the NumPy engine runs your rows. It knows stages, so
+# here is one that hands each op to your block and keeps what lies between them. (Ten of
+# the 64 outputs stand for the ten digits.)
 
 
 # %%
@@ -262,24 +326,33 @@ def digits_loss(outputs, labels):
 # %%
 mine = ge.Schedule(zb_h1(4, 8), name="my ZB-H1")
 runs = {
-    schedule.name: ref.train_pipeline(blocks, x, y, schedule, loss=digits_loss, make_stage=BlockStage)
+    schedule.name: ref.train_pipeline(
+        blocks, x, y, schedule, loss=digits_loss, make_stage=BlockStage
+    )
     for schedule in (ge.one_f_one_b(4, 8), mine)
 }
 once, twice = (run.grads for run in runs.values())
 assert ref.gradient_difference(twice, once) < 1e-12
-held = {name: [max(entry.bytes for entry in row) / 1e6 for row in run.memory] for name, run in runs.items()}
-plot_bars(range(4), held, across="device", up="MB held at the peak, counted", numbers="{:.2f}")
+held = {
+    name: [max(entry.bytes for entry in row) / 1e6 for row in run.memory]
+    for name, run in runs.items()
+}
+plot_bars(
+    range(4), held, across="device", up="MB held at the peak, counted", numbers="{:.2f}"
+)
 
 # %% [markdown]
-# The gradients agree, the idle time is a third, and here is the bill. The cap counts micro-batches: 4, which device 0 has
-# under 1F1B as well. A micro-batch that waits for its W holds `left` in place of `saved`, twice the bytes if these are dy,
-# dz, du, x_hat, u and t. In bytes every device holds more than before then, and the last one, where most of them wait, twice
-# as much as device 0 of 1F1B. (The paper finds no more bytes for its Transformer, where W needs no more than the whole backward
-# does.)
+# The gradients agree, the idle time is a third, and here is the bill. The cap counts
+# micro-batches: 4, which device 0 has under 1F1B as well. A micro-batch that waits for
+# its W holds `left` in place of `saved`, twice the bytes if these are dy, dz, du,
+# x_hat, u and t. In bytes every device holds more than before then, and the last one,
+# where most of them wait, twice as much as device 0 of 1F1B. (The paper finds no more
+# bytes for its Transformer, where W needs no more than the whole backward does.)
 #
 # ## The same row on PyTorch
 #
-# The other engine takes your row as it is, and autograd cuts its backward in two by itself. Same weights, same digits:
+# The other engine takes your row as it is, and autograd cuts its backward in two by
+# itself. Same weights, same digits:
 
 # %%
 import torch
@@ -290,11 +363,19 @@ from gpipe_edu.pytorch import GPipe
 class TorchBlock(torch.nn.Module):
     def __init__(self, params):
         super().__init__()
-        self.w = torch.nn.ParameterDict({name: torch.tensor(value) for name, value in params.items()})
+        self.w = torch.nn.ParameterDict(
+            {name: torch.tensor(value) for name, value in params.items()}
+        )
 
     def forward(self, x):
-        u = torch.nn.functional.layer_norm(x, x.shape[1:], self.w["scale"], self.w["shift"])
-        return x + torch.tanh(u @ self.w["W1"] + self.w["b1"]) @ self.w["W2"] + self.w["b2"]
+        u = torch.nn.functional.layer_norm(
+            x, x.shape[1:], self.w["scale"], self.w["shift"]
+        )
+        return (
+            x
+            + torch.tanh(u @ self.w["W1"] + self.w["b1"]) @ self.w["W2"]
+            + self.w["b2"]
+        )
 
 
 net = torch.nn.Sequential(*(TorchBlock(block.params) for block in blocks))
@@ -302,20 +383,32 @@ mine = ge.Schedule(zb_h1(4, 8), name="my ZB-H1")
 pipe = GPipe(net, partitions=4, micro_batches=8, devices=["cpu"], schedule=mine)
 for _ in range(2):  # the first step of a pipe is slow
     net.zero_grad()
-    pipe.step(torch.tensor(x), torch.tensor(y), lambda out, y: torch.nn.functional.cross_entropy(out[:, :10], y))
-theirs = [{name: weight.grad.numpy() for name, weight in stage.w.items()} for stage in net]
-pairs = [(ours[name], theirs[name]) for ours, theirs in zip(twice, theirs, strict=True) for name in ours]
+    pipe.step(
+        torch.tensor(x),
+        torch.tensor(y),
+        lambda out, y: torch.nn.functional.cross_entropy(out[:, :10], y),
+    )
+theirs = [
+    {name: weight.grad.numpy() for name, weight in stage.w.items()} for stage in net
+]
+pairs = [
+    (ours[name], theirs[name])
+    for ours, theirs in zip(twice, theirs, strict=True)
+    for name in ours
+]
 error = ref.gradient_difference([a for a, _ in pairs], [b for _, b in pairs])
 assert error < 1e-10
-print(f"your block on the NumPy engine, autograd on PyTorch's, both in your order: {error:.0e} apart")
+print(f"your block in NumPy, autograd in PyTorch, in your order: {error:.0e} apart")
 pipe.timeline
 
 # %% [markdown]
-# This chart is [measured](../docs/glossary.md#measured): four threads of your processor ran I and W as ops of their own.
-# How much idle time is left depends on how many cores there are.
+# This chart is [measured](../docs/glossary.md#measured): four threads of your processor
+# ran I and W as ops of their own. How much idle time is left depends on how many cores
+# there are.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** back to [lesson 09](../notebooks/09_beyond_gpipe.ipynb) for ZB-H2 and ZB-V, which fill the last third.
+# **Where next:** back to [lesson 09](../notebooks/09_beyond_gpipe.ipynb) for ZB-H2 and
+# ZB-V, which fill the last third.

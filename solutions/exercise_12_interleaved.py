@@ -1,13 +1,15 @@
 # %% [markdown]
 # # Exercise 12: interleaved 1F1B for any V
 #
-# **Why care?** The way from device to device takes as many stage times as there are devices. Give each device V small
-# stages instead of a large one, and the pipeline fills V times as fast. It is the cure for a
-# [bubble](../docs/glossary.md#bubble) where more micro-batches are not to be had; Megatron-LM gained 10 % and more by it.
+# **Why care?** The way from device to device takes as many stage times as there are
+# devices. Give each device V small stages instead of a large one, and the pipeline
+# fills V times as fast. It is the cure for a [bubble](../docs/glossary.md#bubble) where
+# more micro-batches are not to be had; Megatron-LM gained 10 % and more by it.
 #
-# **Difficulty** 3 of 3. **Time** 35 minutes. **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and
-# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** not there; Narayanan et al. 2021 (arXiv 2104.04473),
-# section 2.2.
+# **Difficulty** 3 of 3. **Time** 35 minutes. **You need**
+# [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and
+# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** not there; Narayanan
+# et al. 2021 (arXiv 2104.04473), section 2.2.
 
 # %%
 import gpipe_edu as ge
@@ -19,8 +21,9 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## What is to be shortened
 #
-# 1F1B on four devices, planned with F = 1 and B = 2. Each device stands idle for 9 units: for three forwards and three
-# backwards of a whole device's share, for which it waits at its ends or in the middle.
+# 1F1B on four devices, planned with F = 1 and B = 2. Each device stands idle for 9
+# units: for three forwards and three backwards of a whole device's share, for which it
+# waits at its ends or in the middle.
 
 # %%
 ge.simulate(ge.one_f_one_b(4, 8))
@@ -29,25 +32,30 @@ ge.simulate(ge.one_f_one_b(4, 8))
 predict("ex12/whose-stages")
 
 # %% [markdown]
-# The smallest case: two devices, two micro-batches, V = 2, so four stages. `F0@2` is the forward of micro-batch 0 on stage
+# The smallest case: two devices, two micro-batches, V = 2, so four stages. `F0@2` is
+# the forward of micro-batch 0 on stage
 # 2. Each op takes half as long, as each stage is half as large.
 
 # %%
 smallest = ge.Schedule.parse(
-    "F0@0 F1@0 F0@2 F1@2 B0@2 B1@2 B0@0 B1@0 \n F0@1 F1@1 F0@3 B0@3 F1@3 B1@3 B0@1 B1@1", name="K = 2, M = 2, V = 2"
+    "F0@0 F1@0 F0@2 F1@2 B0@2 B1@2 B0@0 B1@0 \nF0@1 F1@1 F0@3 B0@3 F1@3 B1@3 B0@1 B1@1",
+    name="K = 2, M = 2, V = 2",
 )
 ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 
 # %% [markdown]
 # ## The rule
 #
-# - **Round.** A micro-batch passes devices 0 to K - 1, then once more, V times in all: stage s is on device s mod K.
-# - **In groups.** K micro-batches pass one stage of a device, then the same K its next stage; when they have passed all V,
-#   the next K follow. So a micro-batch is just back when the device has finished with the others of its group. Backwards
-#   go in the same groups, a device's last stage first.
-# - **1F1B.** Some forwards first, as many as it takes until the first gradient can be back; then one forward, one backward,
-#   in turn; then the backwards that are left. One may count them for the way to the model's end alone, or for there and
-#   back: both numbers are right here, and what the second is good for comes after the task.
+# - **Round.** A micro-batch passes devices 0 to K - 1, then once more, V times in all:
+#   stage s is on device s mod K.
+# - **In groups.** K micro-batches pass one stage of a device, then the same K its next
+#   stage; when they have passed all V, the next K follow. So a micro-batch is just back
+#   when the device has finished with the others of its group. Backwards go in the same
+#   groups, a device's last stage first.
+# - **1F1B.** Some forwards first, as many as it takes until the first gradient can be
+#   back; then one forward, one backward, in turn; then the backwards that are left. One
+#   may count them for the way to the model's end alone, or for there and back: both
+#   numbers are right here, and what the second is good for comes after the task.
 
 # %% [markdown]
 # ## Your turn
@@ -57,20 +65,38 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 
 # %% nbgrader={"grade": false, "grade_id": "ex12-interleaved-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def interleaved(K: int, M: int, V: int) -> list:
-    """Interleaved 1F1B for K devices with V stages each, and M micro-batches, as a list of K rows of `ge.Op`.
+    """Interleaved 1F1B for K devices with V stages each, as K rows of `ge.Op`.
 
-    Row k is what device k runs, in order: `ge.Op("F", m, s)` is the forward of micro-batch m on stage s, from 0 to
-    K V - 1. Device k has the stages k, K + k, 2 K + k, ... M is a multiple of K. Between forward and backward device k
-    holds at most 2 (K - 1 - k) + (V - 1) K + 1 activations of a stage, and the step takes (M V + K - 1) (F + B), where F
-    and B are the times of one stage. A `ge.Schedule`, or any form that gives the rows in order, is as good as a list.
-    The recipes of the package are not there in this exercise.
+    Row k is what device k runs, in order; `ge.Op("F", m, s)` is the forward of
+    micro-batch m on stage s, from 0 to K V - 1. Device k has the stages k, K + k,
+    2 K + k, ...
+
+    M: micro-batches, a multiple of K
+    Memory: between F and B, device k holds at most 2 (K - 1 - k) + (V - 1) K + 1
+        activations of a stage.
+    Time: the step takes (M V + K - 1) (F + B), with the F and B of one stage.
+
+    Small print:
+    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
+      list.
+    - Calling a recipe, such as `ge.interleaved`, is an error in this exercise.
     """
     ### BEGIN SOLUTION
     groups = [range(first, first + K) for first in range(0, M, K)]
     rows = []
     for k in range(K):
-        forwards = [ge.Op("F", m, v * K + k) for group in groups for v in range(V) for m in group]
-        backwards = [ge.Op("B", m, v * K + k) for group in groups for v in reversed(range(V)) for m in group]
+        forwards = [
+            ge.Op("F", m, v * K + k)
+            for group in groups
+            for v in range(V)
+            for m in group
+        ]
+        backwards = [
+            ge.Op("B", m, v * K + k)
+            for group in groups
+            for v in reversed(range(V))
+            for m in group
+        ]
         ahead = min(V * M, 2 * (K - 1 - k) + (V - 1) * K)
         row = forwards[:ahead]
         for place, backward in enumerate(backwards):
@@ -81,14 +107,16 @@ def interleaved(K: int, M: int, V: int) -> list:
 
 
 # %%
-mine = ge.simulate(ge.Schedule(interleaved(4, 8, 2), name="my interleaved"), ge.Costs(F=0.5, B=1))
+mine = ge.simulate(
+    ge.Schedule(interleaved(4, 8, 2), name="my interleaved"), ge.Costs(F=0.5, B=1)
+)
 ge.gantt(ge.simulate(ge.one_f_one_b(4, 8)), mine)
 
 # %% nbgrader={"grade": true, "grade_id": "ex12-interleaved-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 check("ex12/interleaved", interleaved)
 
 # %%
-# hint("ex12/interleaved")  # take the first # away for a hint; there is one after each try
+# hint("ex12/interleaved")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Idle time, counted and by formula
@@ -97,35 +125,46 @@ check("ex12/interleaved", interleaved)
 predict("ex12/half-the-share")
 
 # %% [markdown]
-# A device works for M (F + B), however it is cut. What is left of the step is idle time: by the formula (K - 1)(F + B) / V,
-# with F and B of a whole device's share.
+# A device works for M (F + B), however it is cut. What is left of the step is idle
+# time: by the formula (K - 1)(F + B) / V, with F and B of a whole device's share.
 
 # %%
 counted, by_formula, Vs = [], [], range(1, 9)
 for V in Vs:
-    timeline = ge.simulate(ge.Schedule(interleaved(4, 8, V)), ge.Costs(F=1 / V, B=2 / V))
+    timeline = ge.simulate(
+        ge.Schedule(interleaved(4, 8, V)), ge.Costs(F=1 / V, B=2 / V)
+    )
     counted.append(timeline.idle(0))
     by_formula.append((4 - 1) * (1 + 2) / V)
     assert abs(counted[-1] - by_formula[-1]) < 1e-9
-    print(f"V = {V}: idle {counted[-1]:.2f} of {timeline.makespan:.2f}, bubble {timeline.bubble_fraction:.1%}")
+    idle = f"idle {counted[-1]:.2f} of {timeline.makespan:.2f}"
+    print(f"V = {V}: {idle}, bubble {timeline.bubble_fraction:.1%}")
 
 # %% [markdown]
 # ## What it costs
 #
-# With V stages a device a micro-batch crosses K V - 1 boundaries instead of K - 1. As soon as a message keeps its link busy
-# for some time, here a tenth and a quarter of a device's forward, more V is not better for long:
+# With V stages a device a micro-batch crosses K V - 1 boundaries instead of K - 1. As
+# soon as a message keeps its link busy for some time, here a tenth and a quarter of a
+# device's forward, more V is not better for long:
 
 # %%
 lines = {}
 for link in (0, 0.1, 0.25):
-    plans = [ge.simulate(ge.Schedule(interleaved(4, 8, V)), ge.Costs(F=1 / V, B=2 / V, link=link)) for V in Vs]
+    plans = [
+        ge.simulate(
+            ge.Schedule(interleaved(4, 8, V)), ge.Costs(F=1 / V, B=2 / V, link=link)
+        )
+        for V in Vs
+    ]
     lines[f"link {link:g}"] = [plan.makespan for plan in plans]
 plot_lines(Vs, lines, across="V, stages on a device", up="planned makespan (F = 1)")
 
 # %% [markdown]
-# The other price is memory. With a warm-up of 2 (K - 1 - k) + (V - 1) K forwards, as in Megatron-LM, device 0 holds
-# V K + K - 1 activations of stages that are 1/V as large. In shares of a whole device that is K + (K - 1) / V, where 1F1B
-# holds K: for K = 4 and V = 2 it is 5.5 instead of 4. Is half of the way, K - 1 - k, not enough? Both, merged from your rows:
+# The other price is memory. With a warm-up of 2 (K - 1 - k) + (V - 1) K forwards, as in
+# Megatron-LM, device 0 holds V K + K - 1 activations of stages that are 1/V as large.
+# In shares of a whole device that is K + (K - 1) / V, where 1F1B holds K: for K = 4 and
+# V = 2 it is 5.5 instead of 4. Is half of the way, K - 1 - k, not enough? Both, merged
+# from your rows:
 
 
 # %%
@@ -142,7 +181,9 @@ def merged(warm_up, K=4, M=8, V=2):
     for k, row in enumerate(ge.Schedule(interleaved(K, M, V)).rows):
         forwards, backwards = ([op for op in row if op.kind == kind] for kind in "FB")
         ahead = min(M * V, warm_up(K, k) + (V - 1) * K)
-        later = [[*forwards[ahead + i : ahead + i + 1], op] for i, op in enumerate(backwards)]
+        later = [
+            [*forwards[ahead + i : ahead + i + 1], op] for i, op in enumerate(backwards)
+        ]
         rows.append([*forwards[:ahead], *(op for ops in later for op in ops)])
     return ge.Schedule(rows)
 
@@ -150,52 +191,72 @@ def merged(warm_up, K=4, M=8, V=2):
 links = [step / 20 for step in range(11)]
 lines = {
     f"{name}, holds {max(ge.simulate(schedule).peak_in_flight) / 2:g} shares": [
-        ge.simulate(schedule, ge.Costs(F=0.5, B=1, link=link)).makespan for link in links
+        ge.simulate(schedule, ge.Costs(F=0.5, B=1, link=link)).makespan
+        for link in links
     ]
-    for name, schedule in {"K - 1 - k": merged(there), "2 (K - 1 - k)": merged(there_and_back)}.items()
+    for name, schedule in {
+        "K - 1 - k": merged(there),
+        "2 (K - 1 - k)": merged(there_and_back),
+    }.items()
 }
 short, long = lines.values()
 assert short[0] == long[0] == 28.5
 assert all(a > b for a, b in zip(short[1:], long[1:], strict=True))
-plot_lines(links, lines, across="time for which a message keeps its link busy (F = 1)", up="planned makespan (F = 1)")
+plot_lines(
+    links,
+    lines,
+    across="time for which a message keeps its link busy (F = 1)",
+    up="planned makespan (F = 1)",
+)
 
 # %% [markdown]
-# With free links the short warm-up is as fast, and holds no more than 1F1B. The long one pays where messages take time: it
-# has work in reserve while a gradient travels. So both are right, and links decide.
+# With free links the short warm-up is as fast, and holds no more than 1F1B. The long
+# one pays where messages take time: it has work in reserve while a gradient travels. So
+# both are right, and links decide.
 #
 # The bytes, counted by the engine, which trains 16 layers on four devices:
 
 # %%
 x, y, _, _ = digits()
-layers = [layer for layer in ref.mlp([*[64] * 16, 10], seed=0) if layer.params]  # 16 times Linear
+layers = [layer for layer in ref.mlp([*[64] * 16, 10], seed=0) if layer.params]
 exact = ref.train_sequential(layers, x[:128], y[:128])[1]
-held, schedules = {}, {"1F1B": ge.one_f_one_b(4, 8), "short": merged(there), "long": merged(there_and_back)}
+schedules = {
+    "1F1B": ge.one_f_one_b(4, 8),
+    "short": merged(there),
+    "long": merged(there_and_back),
+}
+held = {}
 for name, schedule in schedules.items():
     run = ref.train_pipeline(layers, x[:128], y[:128], schedule)
     assert ref.gradient_difference(run.grads, exact) < 1e-12
     held[name] = run.peak_memory[0]
-    print(
-        f"{name:6} device 0 holds {held[name]:,} bytes, {held[name] / held['1F1B']:.3f} of 1F1B's; gradients are exact"
-    )
+    share = f"{held[name] / held['1F1B']:.3f} of 1F1B's"
+    print(f"{name:6} device 0 holds {held[name]:,} bytes, {share}; gradients are exact")
 assert [count / held["1F1B"] for count in held.values()] == [1, 1, 5.5 / 4]
 
 # %% [markdown]
 # ## M that is no multiple of K
 #
-# Six micro-batches on four devices: write two full groups, and leave out the ops of those that do not exist. It can run, but
-# with the second group only half full a micro-batch is not yet back when its device is done with the others, and the
-# formula does not hold.
+# Six micro-batches on four devices: write two full groups, and leave out the ops of
+# those that do not exist. It can run, but with the second group only half full a
+# micro-batch is not yet back when its device is done with the others, and the formula
+# does not hold.
 
 # %%
 whole = ge.Schedule(interleaved(4, 8, 2))
-six = ge.simulate(whole.first(6), ge.Costs(F=0.5, B=1)).with_name("M = 6 of two groups of 4")
+six = ge.simulate(whole.first(6), ge.Costs(F=0.5, B=1)).with_name(
+    "M = 6 of two groups of 4"
+)
 assert six.makespan > (6 * 2 + 4 - 1) * 1.5
-print(f"idle on device 0: {six.idle(0):g}, and {(4 - 1) * 3 / 2:g} if M were a multiple of K")
+of_whole_groups = (4 - 1) * 3 / 2
+print(f"idle on device 0: {six.idle(0):g}, and {of_whole_groups:g} for whole groups")
 six
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [exercise 11](exercise_11_backward_in_two.ipynb) fills the rest of the bubble with weight gradients.
-# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) tells where M is small because there are many replicas.
+# **Where next:** [exercise 11](exercise_11_backward_in_two.ipynb) fills the rest of the
+# bubble with weight gradients.
+# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) tells where M is small
+# because there are many replicas.

@@ -1,11 +1,14 @@
 # %% [markdown]
 # # Exercise 13: a ring, and ZeRO-1
 #
-# **Why care?** Replicas add up their gradients after every step, and a gradient is as large as the model. The ring does it with
-# no link busier than another. Cut in its middle, it saves most of the optimizer's memory as well, and sends not a byte more.
+# **Why care?** Replicas add up their gradients after every step, and a gradient is as
+# large as the model. The ring does it with no link busier than another. Cut in its
+# middle, it saves most of the optimizer's memory as well, and sends not a byte more.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes. **You need** [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and,
-# since it runs in real processes, PyTorch. **In the paper:** not there; ZeRO is Rajbhandari et al. 2019 (arXiv 1910.02054).
+# **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
+# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and, since it runs in
+# real processes, PyTorch. **In the paper:** not there; ZeRO is Rajbhandari et al. 2019
+# (arXiv 1910.02054).
 
 # %%
 from functools import partial
@@ -26,8 +29,9 @@ from gpipe_edu.view import plot_lines
 predict("ex13/through-one")
 
 # %% [markdown]
-# In the ring each device cuts its gradient into D pieces. Three devices with gradients a, b, c, pieces 0 to 2; every device
-# sends to its right neighbour, the last one to device 0. What has arrived is **bold**:
+# In the ring each device cuts its gradient into D pieces. Three devices with gradients
+# a, b, c, pieces 0 to 2; every device sends to its right neighbour, the last one to
+# device 0. What has arrived is **bold**:
 #
 # | | device 0 has | device 1 has | device 2 has |
 # |---|---|---|---|
@@ -35,34 +39,47 @@ predict("ex13/through-one")
 # | round 1 | a0, a1, **a2+c2** | **b0+a0**, b1, b2 | c0, **c1+b1**, c2 |
 # | round 2 | a0, **a1+b1+c1**, a2+c2 | b0+a0, b1, **a2+b2+c2** | **a0+b0+c0**, c1+b1, c2 |
 #
-# That is the [reduce-scatter](../docs/glossary.md#all-reduce): one piece is complete on each device. Two more rounds copy
-# the complete pieces to all, the all-gather.
+# That is the [reduce-scatter](../docs/glossary.md#all-reduce): one piece is complete on
+# each device. Two more rounds copy the complete pieces to all, the all-gather.
 
 # %%
 predict("ex13/more-devices")
 
 # %%
 Ds = list(range(1, 17))
-lines = {"all through device 0": [2.0 * (D - 1) for D in Ds], "ring": [4 * (D - 1) / D for D in Ds]}
-plot_lines(Ds, lines, across="D, devices", up="in and out of device 0, over P (computed)")
+lines = {
+    "all through device 0": [2.0 * (D - 1) for D in Ds],
+    "ring": [4 * (D - 1) / D for D in Ds],
+}
+plot_lines(
+    Ds, lines, across="D, devices", up="in and out of device 0, over P (computed)"
+)
 
 # %% [markdown]
 # ## Your turn
 #
-# `send` and `receive` are given, and the neighbours with them. `send` copies what it is given, posts it and comes back at
-# once; `receive` waits.
+# `send` and `receive` are given, and the neighbours with them. `send` copies what it is
+# given, posts it and comes back at once; `receive` waits.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex13-ring-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
-    """What device `rank` of D does in an all-reduce; it gives back D arrays, the sums over all devices.
+    """Device `rank` of D in an all-reduce: returns the sums over all devices.
 
-    pieces: D arrays of float64, this device's gradient; piece p has the same length on all devices, but not that of
-    other pieces. They may be overwritten. send(array): to the right neighbour, (rank + 1) % D. receive(like): an array
-    from the left one; `like` is any array of the shape and type that is to come. The messages arrive in the order in
-    which they were sent. D may be 1; then there is no neighbour.
+    A device sends 2 (D - 1) messages of one piece each.
 
-    A device sends 2 (D - 1) messages of one piece each, and nothing is sent in any other way.
+    pieces: D arrays of float64, this device's gradient; piece p has the same length on
+        all devices, but not that of other pieces
+    send(array): to the right neighbour, (rank + 1) % D
+    receive(like): an array from the left one; `like` is any array of the shape and type
+        that is to come
+    Returns a list of D arrays.
+
+    Small print:
+    - The messages arrive in the order in which they were sent.
+    - `pieces` and its arrays may be overwritten.
+    - D may be 1. There is no neighbour then.
+    - Nothing is sent in any other way.
     """
     ### BEGIN SOLUTION
     pieces = list(pieces)
@@ -79,14 +96,16 @@ def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
 
 
 # %% [markdown]
-# Try it on three processes, the gradient of process k all k + 1: the sums are 6. `ring_links` makes `send` and `receive`
-# of `torch.distributed`.
+# Try it on three processes, the gradient of process k all k + 1: the sums are 6.
+# `ring_links` makes `send` and `receive` of `torch.distributed`.
 
 
 # %%
 def try_ring(rank, D=3):
     with ring_links(rank, D) as (send, receive):
-        return ring_all_reduce(rank, D, [np.full(2, rank + 1.0) for _ in range(D)], send, receive)
+        return ring_all_reduce(
+            rank, D, [np.full(2, rank + 1.0) for _ in range(D)], send, receive
+        )
 
 
 with counting("three processes", about=5):
@@ -98,33 +117,45 @@ for rank, sums in enumerate(tried):
 check("ex13/ring", ring_all_reduce)
 
 # %%
-# hint("ex13/ring")  # take the first # away for a hint; there is one after each try
+# hint("ex13/ring")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## ZeRO-1: stop in the middle
 #
-# Behind the first half each device has one piece of the gradient complete. [ZeRO](../docs/glossary.md#zero)-1 updates this
-# piece there, and nowhere else; so only there is Adam's m and v of it. In the second half not gradients go round, but the
-# new weights.
+# After the first half each device has one piece of the gradient complete.
+# [ZeRO](../docs/glossary.md#zero)-1 updates this piece there, and nowhere else; so only
+# there is Adam's m and v of it. In the second half not gradients go round, but the new
+# weights.
 #
-# In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as well. Here device d is to have piece d: each
-# piece sets out from another device than in the table.
+# In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as
+# well. Here device d is to have piece d: each piece sets out from another device than
+# in the table.
 
 # %%
 predict("ex13/adam-and-the-sum")
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex13-zero1-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def zero1_step(rank: int, D: int, weights: list, gradients: list, state: dict, adam, send, receive) -> list:
-    """One optimizer step on device `rank` of D; it gives back D arrays, all weights after the step.
+def zero1_step(
+    rank: int, D: int, weights: list, gradients: list, state: dict, adam, send, receive
+) -> list:
+    """One optimizer step on device `rank` of D: returns all new weights.
 
-    weights: D arrays, the same on all devices. gradients: D arrays, as long: the gradient of this device's part of the
-    mini-batch. The mini-batch's gradient is the mean over the devices. Both lists and their arrays may be overwritten.
-    adam(weight, gradient, state): the new weight; it changes nothing but `state`. It is called once, for piece `rank`.
-    state: a dict, this device's for the whole training, empty before its first step. It is handed to `adam` as it is, and
-    nobody else writes into it. weights are those that the step before gave back. send, receive: as in `ring_all_reduce`.
+    A device calls `adam` once, for piece `rank`, with the mini-batch's gradient: the
+    mean over the devices. It sends D - 1 pieces of gradients, and D - 1 of weights.
 
-    A device sends D - 1 pieces of gradients and D - 1 pieces of weights.
+    weights: D arrays, the same on all devices
+    gradients: D arrays, as long, of this device's samples
+    state: this device's dict, empty before the first step
+    adam(weight, gradient, state): the new weight; it changes nothing but `state`
+    send, receive: as in `ring_all_reduce`
+    Returns a list of D arrays.
+
+    Small print:
+    - `weights` are those that the step before returned.
+    - `state` is the same dict for the whole training. It is handed to `adam` as it is,
+      and nobody else writes into it.
+    - Both lists and their arrays may be overwritten.
     """
     ### BEGIN SOLUTION
     weights, gradients = list(weights), list(gradients)
@@ -145,23 +176,29 @@ def zero1_step(rank: int, D: int, weights: list, gradients: list, state: dict, a
 check("ex13/zero1", zero1_step)
 
 # %%
-# hint("ex13/zero1")  # take the first # away for a hint; there is one after each try
+# hint("ex13/zero1")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Two replicas train
 #
-# Two processes with the same network, each with half of every mini-batch of digits. Ten steps of Adam: first each adds up
-# gradients in your ring, and updates everything; then with your ZeRO-1. The truth is one device with whole mini-batches.
+# Two processes with the same network, each with half of every mini-batch of digits. Ten
+# steps of Adam: first each adds up gradients in your ring, and updates everything; then
+# with your ZeRO-1. The truth is one device with whole mini-batches.
 
 
 # %%
 def flat(layers_values):
-    return np.concatenate([array.ravel() for values in layers_values for array in values.values()])
+    return np.concatenate(
+        [array.ravel() for values in layers_values for array in values.values()]
+    )
 
 
 def put_back(layers, values):
     for array in (array for layer in layers for array in layer.params.values()):
-        array[...], values = values[: array.size].reshape(array.shape), values[array.size :]
+        array[...], values = (
+            values[: array.size].reshape(array.shape),
+            values[array.size :],
+        )
 
 
 def adam(weight, gradient, state):
@@ -172,15 +209,21 @@ def adam(weight, gradient, state):
 
 
 def train(update, rank, D):
-    """The weights after ten steps, the losses, and how many numbers of state there are."""
+    """The weights after ten steps, the losses, and how many numbers of state."""
     layers, data, state, losses = ref.mlp([64, 48, 10], seed=0), digits(), {}, []
     for step in range(10):
-        x, y = ge.split_batch((data.x_train[64 * step :][:64], data.y_train[64 * step :][:64]), D)[rank]
+        x, y = ge.split_batch(
+            (data.x_train[64 * step :][:64], data.y_train[64 * step :][:64]), D
+        )[rank]
         loss, grads = ref.train_sequential(layers, x, y)
         weights, gradient = flat([layer.params for layer in layers]), flat(grads)
         put_back(layers, update(rank, D, weights, gradient, state))
         losses.append(loss)
-    return flat([layer.params for layer in layers]), losses, state["m"].size + state["v"].size
+    return (
+        flat([layer.params for layer in layers]),
+        losses,
+        state["m"].size + state["v"].size,
+    )
 
 
 def with_ring(rank, D, weights, gradient, state):
@@ -208,21 +251,27 @@ for name, replicas in (("ring", by_ring), ("ZeRO-1", by_zero1)):
     off = max(float(np.abs(weights - exact).max()) for weights, _, _ in replicas)
     held = [state for _, _, state in replicas]
     assert off < 1e-9
-    print(f"{name:6} weights differ from one device's by {off:.0e}; numbers of state on each: {held}")
+    print(
+        f"{name:6} weights differ from one device's by {off:.0e}; state on each: {held}"
+    )
 assert sum(state for _, _, state in by_zero1) == whole_state == by_ring[0][2]
-print(f"one device: loss {losses[0]:.2f}, then {losses[-1]:.2f}; numbers of state {whole_state}")
+first, last = losses[0], losses[-1]
+print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_state}")
 
 # %% [markdown]
-# Two halves of one state, and the same training. PyTorch's `DistributedDataParallel` is your ring, begun while the backward
-# still runs. Its `ZeroRedundancyOptimizer` divides the state as your step does, by whole tensors rather than numbers, but
-# behind a whole all-reduce it sends the weights once more: three half rings, where yours has two.
+# Two halves of one state, and the same training. PyTorch's `DistributedDataParallel` is
+# your ring, begun while the backward still runs. Its `ZeroRedundancyOptimizer` divides
+# the state as your step does, by whole tensors rather than numbers, but after a whole
+# all-reduce it sends the weights once more: three half rings, where yours has two.
 
 # %% [markdown]
 # ## Killed, and resumed on one device
 #
-# In a ring nobody can go on without the others. A training on many devices ends when one of them does; so it saves what it
-# has. `gpipe_edu train` with `--save` does, here under torchrun with two ranks that are the two stages of a pipeline. As
-# soon as a step is saved, the job is told to end at once, as a cluster does that needs its machines for somebody else.
+# In a ring nobody can go on without the others. A training on many devices ends when
+# one of them does; so it saves what it has. `gpipe_edu train` with `--save` does, here
+# under torchrun with two ranks that are the two stages of a pipeline. As soon as a step
+# is saved, the job is told to end at once, as a cluster does that needs its machines
+# for somebody else.
 
 # %%
 import subprocess
@@ -236,9 +285,10 @@ saved = Path(folder.name, "run")
 
 
 def command(ranks, epochs):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    job = ["-m", "gpipe_edu", "train", "--partitions", str(ranks), "--schedule", "1f1b", "--layers", "4"]
-    return [*torchrun, *job, "--epochs", str(epochs), "--save", str(saved)]
+    torchrun = f"-m torch.distributed.run --standalone --nproc-per-node {ranks}"
+    job = f"-m gpipe_edu train --partitions {ranks} --schedule 1f1b --layers 4"
+    told = [*torchrun.split(), *job.split(), "--epochs", str(epochs)]
+    return [sys.executable, *told, "--save", str(saved)]
 
 
 def steps():
@@ -246,7 +296,9 @@ def steps():
 
 
 with counting("two ranks, until a step is saved", about=15):
-    job = subprocess.Popen(command(2, 100), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    job = subprocess.Popen(
+        command(2, 100), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         until = time.monotonic() + 50
         while not steps() and job.poll() is None and time.monotonic() < until:
@@ -255,18 +307,25 @@ with counting("two ranks, until a step is saved", about=15):
         job.wait(30)
     finally:
         job.kill()
-print(f"exit code {job.returncode}, saved behind step {steps()[-1]}")
+print(f"exit code {job.returncode}, saved after step {steps()[-1]}")
 assert job.returncode != 0
 
 # %% [markdown]
-# What is saved has every weight under its name in the whole network, so it fits any number of stages. One device is left:
+# What is saved has every weight under its name in the whole network, so it fits any
+# number of stages. One device is left:
 
 # %%
 steps_saved = steps()[-1]
 epochs = steps_saved // 12 + 2  # a pass over the digits takes 12 steps
 with counting("one rank", about=15):
-    resumed = subprocess.run(command(1, epochs), capture_output=True, text=True, timeout=55)
-told = [line for line in resumed.stdout.splitlines() if line.startswith(("Digits", "Goes on", "epoch"))]
+    resumed = subprocess.run(
+        command(1, epochs), capture_output=True, text=True, timeout=55
+    )
+told = [
+    line
+    for line in resumed.stdout.splitlines()
+    if line.startswith(("Digits", "Goes on", "epoch"))
+]
 print(*told[:2], *told[-2:], sep="\n")
 assert resumed.returncode == 0
 assert f"Goes on behind step {steps_saved}," in told[1]
@@ -276,5 +335,6 @@ folder.cleanup()
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs replicas of a pipeline, each with its stages:
-# `gpipe_edu train --zero` divides their optimizers' state.
+# **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs replicas of
+# a pipeline, each with its stages: `gpipe_edu train --zero` divides their optimizers'
+# state.

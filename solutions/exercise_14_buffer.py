@@ -1,13 +1,16 @@
 # %% [markdown]
 # # Exercise 14: the buffer's precision
 #
-# **Why care?** A pipeline adds up the gradients of many micro-batches. Added up in bf16, they stop adding up: the gradient is
-# more than a tenth off with M large, and no error is raised. The cure costs two bytes a weight, and every large training
-# pays them.
+# **Why care?** A pipeline adds up the gradients of many micro-batches. Added up in
+# bf16, they stop adding up: the gradient is more than a tenth off with M large, and no
+# error is raised. The cure costs two bytes a weight, and every large training pays
+# them.
 #
-# **Difficulty** 2 of 3. **Time** 25 minutes. **You need** [lesson 04](../notebooks/04_accumulation.ipynb),
-# [exercise 03](exercise_03_accumulation.ipynb) and PyTorch. **In the paper:** section 2.2, where the gradients of all
-# micro-batches are accumulated; in which type, it does not say.
+# **Difficulty** 2 of 3. **Time** 25 minutes. **You need**
+# [lesson 04](../notebooks/04_accumulation.ipynb),
+# [exercise 03](exercise_03_accumulation.ipynb) and PyTorch. **In the paper:** section
+# 2.2, where the gradients of all micro-batches are accumulated; in which type, it does
+# not say.
 
 # %%
 import copy
@@ -25,7 +28,8 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## A sum that stops
 #
-# bf16 has the range of fp32 in half the bytes, and pays with digits: it has 8 binary digits, fp32 has 24.
+# bf16 has the range of fp32 in half the bytes, and pays with digits: it has 8 binary
+# digits, fp32 has 24.
 
 # %%
 predict("ex14/plus-one")
@@ -39,9 +43,10 @@ lines = {"in bf16": sums, "exact": [float(count) for count in exact]}
 plot_lines(exact, lines, across="ones added", up="the sum (measured)")
 
 # %% [markdown]
-# The gradients of micro-batches are such terms: after some hundreds of them, the sum is hundreds of times as large as what
-# comes next. In PyTorch `.grad` has the type of its weight, so with bf16 weights it is exactly this sum. (Real gradients have
-# different sizes and signs, so they don't stop all at once; they lose more and more.)
+# The gradients of micro-batches are such terms: after some hundreds of them, the sum is
+# hundreds of times as large as what comes next. In PyTorch `.grad` has the type of its
+# weight, so with bf16 weights it is exactly this sum. (Real gradients have different
+# sizes and signs, so they don't stop all at once; they lose more and more.)
 
 # %%
 predict("ex14/what-helps")
@@ -49,23 +54,33 @@ predict("ex14/what-helps")
 # %% [markdown]
 # ## Your turn
 #
-# Forward and backward stay in bf16. Only the sum over micro-batches gets a buffer of its own, in fp32. To cut, there is
-# `ge.split_batch`; if M is larger than N, some pieces are empty.
+# Forward and backward stay in bf16. Only the sum over micro-batches gets a buffer of
+# its own, in fp32. To cut, there is `ge.split_batch`; if M is larger than N, some
+# pieces are empty.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex14-buffer-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def accumulate(net, loss_fn, x, y, M: int) -> list:
-    """The gradients of the mini-batch (x, y) in M micro-batches: a float32 tensor for each weight of `net`, in the order
-    of `net.parameters()`.
+    """The gradients of the mini-batch (x, y), from M micro-batches, summed in float32.
 
-    net: an nn.Module with bf16 weights, all of them trained. loss_fn: (output, target) -> a tensor with one value, the
-    mean over the samples it was given. x, y: tensors with N samples each, x in bf16, N at least 1, not always a multiple
-    of M. Micro-batches differ by one sample at most; pieces without samples are left out.
+    Each micro-batch goes forward and back once, in bf16. All that is added up over
+    micro-batches is added up in float32.
 
-    Each micro-batch goes forward and back once, in bf16, and the gradients of no more than one are in memory at a time,
-    beside the buffers. All that is added up over micro-batches is added up in float32. Gradients that were in `.grad`
-    before do not count, and at the end every `.grad` is None. Weights and their type stay as they are, and so does the mode
-    of `net`, in all forwards, too. Nothing is kept for the next call, and none changes what an earlier one has given.
+    net: an nn.Module with bf16 weights, all of them trained
+    loss_fn: (output, target) -> a tensor with one value, the mean over these samples
+    x, y: tensors with N samples each, x in bf16, N at least 1; M need not divide N
+    Returns a list with a float32 tensor for each weight, in the order of
+        `net.parameters()`.
+
+    Small print:
+    - Micro-batches differ by one sample at most. Pieces without samples are left out.
+    - Beside the buffers, the gradients of one micro-batch at most are in memory.
+    - The buffers take 4 bytes a weight: they are float32, and no wider.
+    - Gradients that were in `.grad` before do not count. At the end every `.grad` is
+      None.
+    - Weights, their type and their `requires_grad` stay as they are.
+    - So does the mode of `net`, also during the forwards.
+    - Nothing is kept for the next call, and none changes what an earlier one returned.
     """
     ### BEGIN SOLUTION
     weights = list(net.parameters())
@@ -88,20 +103,23 @@ def accumulate(net, loss_fn, x, y, M: int) -> list:
 torch.manual_seed(0)
 data = digits()
 small = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 10)).bfloat16()
-images, labels = torch.tensor(data.x_train[:10]).bfloat16(), torch.tensor(data.y_train[:10])
-[(gradient.dtype, tuple(gradient.shape)) for gradient in accumulate(small, nn.CrossEntropyLoss(), images, labels, M=4)]
+images = torch.tensor(data.x_train[:10]).bfloat16()
+labels = torch.tensor(data.y_train[:10])
+gradients = accumulate(small, nn.CrossEntropyLoss(), images, labels, M=4)
+[(gradient.dtype, tuple(gradient.shape)) for gradient in gradients]
 
 # %% nbgrader={"grade": true, "grade_id": "ex14-buffer-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check("ex14/buffer", accumulate)
 
 # %%
-# hint("ex14/buffer")  # take the first # away for a hint; there is one after each try
+# hint("ex14/buffer")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Measured
 #
-# 1,024 digits and a network with 150,000 weights in bf16. The truth is the gradient of the same weights in float64. `plain`
-# is what one writes without thinking of it: `.grad` as it is.
+# 1,024 digits and a network with 150,000 weights in bf16. The truth is the gradient of
+# the same weights in float64. `plain` is what one writes without thinking of it:
+# `.grad` as it is.
 
 # %%
 torch.set_num_threads(1)
@@ -140,14 +158,25 @@ for M in track(Ms, "micro-batches"):
     for name, way in zip(errors, (plain, accumulate), strict=True):
         errors[name].append(error(way(net, loss_fn, x, y, M)))
 for name, found in errors.items():
-    print(f"{name:20}", *(f"M = {M}: {off:6.2%}  " for M, off in zip(Ms, found, strict=True)))
+    print(
+        f"{name:20}",
+        *(f"M = {M}: {off:6.2%}  " for M, off in zip(Ms, found, strict=True)),
+    )
 assert errors["sum in bf16"][-1] > 0.08
 assert max(errors["your buffer in fp32"]) < 0.01
-plot_lines(Ms, errors, across="micro-batches, M", up="error of the gradient (measured)", doubling=True, tenfold=True)
+plot_lines(
+    Ms,
+    errors,
+    across="micro-batches, M",
+    up="error of the gradient (measured)",
+    doubling=True,
+    tenfold=True,
+)
 
 # %% [markdown]
-# The lower line is bf16's own forward and backward, and M makes no difference to it. The upper one starts near it, and at
-# M = 1,024 about an eighth of the gradient is wrong. Nothing was noisy there: the digits of late micro-batches were cut off.
+# The lower line is bf16's own forward and backward, and M makes no difference to it.
+# The upper one starts near it, and at M = 1,024 about an eighth of the gradient is
+# wrong. Nothing was noisy there: the digits of late micro-batches were cut off.
 #
 # ## What the engines do, and what it costs
 #
@@ -155,19 +184,26 @@ plot_lines(Ms, errors, across="micro-batches, M", up="error of the gradient (mea
 
 # %%
 for wide in (True, False):
-    pipe = GPipe(copy.deepcopy(net), 2, 256, devices=["cpu"], accumulate_in_fp32=wide, measure_memory=True)
+    settings = {"accumulate_in_fp32": wide, "measure_memory": True}
+    pipe = GPipe(copy.deepcopy(net), 2, 256, devices=["cpu"], **settings)
     pipe.step(x, y, loss_fn)
-    off, held = error(weight.grad for weight in pipe.parameters()), sum(pipe.gradient_memory)
-    print(f"accumulate_in_fp32={wide!s:5}: error {off:.2%}, {held:,} bytes for the sums")
+    off = error(weight.grad for weight in pipe.parameters())
+    held = sum(pipe.gradient_memory)
+    print(
+        f"accumulate_in_fp32={wide!s:5}: error {off:.2%}, {held:,} bytes for the sums"
+    )
 
 # %% [markdown]
-# Four bytes a weight instead of two, and the error below half of a percent. In the bill of mixed precision with Adam, that
-# makes 18 bytes a weight: 2 for the bf16 weight, 4 for the gradient in fp32, 12 for the optimizer's fp32 copy and its two
-# moments. For 8 billion weights the buffer is 32 GB; it is cut into pieces like the rest, over stages and over replicas.
+# Four bytes a weight instead of two, and the error below half of a percent. In the bill
+# of mixed precision with Adam, that makes 18 bytes a weight: 2 for the bf16 weight, 4
+# for the gradient in fp32, 12 for the optimizer's fp32 copy and its two moments. For 8
+# billion weights the buffer is 32 GB; it is cut into pieces like the rest, over stages
+# and over replicas.
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [lesson 01](../notebooks/01_memory_wall.ipynb) has the bill of a model's memory;
-# [lesson 05](../notebooks/05_rematerialization.ipynb) is about the other large part of it, activations.
+# **Where next:** [lesson 01](../notebooks/01_memory_wall.ipynb) has the bill of a
+# model's memory; [lesson 05](../notebooks/05_rematerialization.ipynb) is about the
+# other large part of it, activations.

@@ -1,13 +1,16 @@
 # %% [markdown]
 # # Exercise 15: the bill
 #
-# **Why care?** "Does it fit?" is the first question of every training, and it has an answer in bytes, device by device,
-# before anything is rented. Here you write the bill, and then use it to choose a plan.
+# **Why care?** "Does it fit?" is the first question of every training, and it has an
+# answer in bytes, device by device, before anything is rented. Here you write the bill,
+# and then use it to choose a plan.
 #
-# **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice. **You need**
-# [lesson 08](../notebooks/08_experiments.ipynb), and [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) for
-# replicas, tensor groups and ZeRO. **In the paper:** section 2.3 has the bill of its own device, with recompute by stage;
-# 34 bytes are counted in Korthikanti et al. 2022 (arXiv 2205.05198).
+# **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice.
+# **You need** [lesson 08](../notebooks/08_experiments.ipynb), and
+# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) for replicas, tensor
+# groups and ZeRO. **In the paper:** section 2.3 has the bill of its own device, with
+# recompute by stage; 34 bytes are counted in Korthikanti et al. 2022 (arXiv
+# 2205.05198).
 
 # %%
 import gpipe_edu as ge
@@ -17,9 +20,11 @@ from gpipe_edu.view import plot_bars
 # %% [markdown]
 # ## What is on the bill
 #
-# A Transformer of L blocks of width h, which knows v words, reads samples of s tokens. A *plan* trains it on T·D·K devices:
-# D [replicas](../docs/glossary.md#replica) of a pipeline of K devices, each of which is a tensor group of T. A device has V
-# stages, and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b), interleaved if V is more than 1.
+# A Transformer of L blocks of width h, which knows v words, reads samples of s tokens.
+# A *plan* trains it on T·D·K devices: D [replicas](../docs/glossary.md#replica) of a
+# pipeline of K devices, each of which is a tensor group of T. A device has V stages,
+# and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b), interleaved if V is
+# more than 1.
 
 # %%
 llama_8b = {"blocks": 32, "width": 4096, "vocabulary": 128_000, "tokens": 8192}
@@ -27,7 +32,8 @@ plan = {"T": 1, "D": 1, "K": 4, "V": 1, "M": 8, "samples": 1, "recompute": "none
 ge.simulate(ge.one_f_one_b(plan["K"], plan["M"]))
 
 # %% [markdown]
-# The column on the right says how many micro-batches a device holds at its peak. First a guess. Then the rules.
+# The column on the right says how many micro-batches a device holds at its peak. First
+# a guess. Then the rules.
 
 # %%
 predict("ex15/fullest")
@@ -35,30 +41,43 @@ predict("ex15/fullest")
 # %% [markdown]
 # ## Your turn: the bill
 #
-# **State.** A block is one of GPT's shape, with 12 h² weights (norms and biases left out; Llama's own has 13 h² in the 8B model). The embedding is a table of v·h weights on device 0, the
-# head another one, as large, on device K − 1; with K = 1 both are on the one device. Blocks are cut evenly. A tensor group
-# divides all weights by T. A weight takes 2 bytes, its gradient, a sum over micro-batches, 4, and Adam's state 12, which
-# [ZeRO](../docs/glossary.md#zero)-1 divides by D.
+# **State.** A block is one of GPT's shape, with 12 h² weights (norms and biases left
+# out; Llama's own has 13 h² in the 8B model). The embedding is a table of v·h weights
+# on device 0, the head another one, as large, on device K − 1; with K = 1 both are on
+# the one device. Blocks are cut evenly. A tensor group divides all weights by T. A
+# weight takes 2 bytes, its gradient, a sum over micro-batches, 4, and Adam's state 12,
+# which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
 #
-# **Activations.** With n = samples · s tokens in a micro-batch, a block keeps 34 n h / T bytes of each micro-batch from its F
-# to its B. (Attention scores are not kept, and the group divides the sequence, too.) With recompute `"full"` it keeps only its
-# input, 2 n h / T; then, while one block is computed again, 34 n h / T come on top, once.
+# **Activations.** With n = samples · s tokens in a micro-batch, a block keeps 34 n h /
+# T bytes of each micro-batch from its F to its B. (Attention scores are not kept, and
+# the group divides the sequence, too.) With recompute `"full"` it keeps only its input,
+# 2 n h / T; then, while one block is computed again, 34 n h / T come on top, once.
 #
-# How many are in flight? Device k runs its warm-up of so many forwards, and then one more before the first backward:
+# How many are in flight? Device k runs its warm-up of so many forwards, and then one
+# more before the first backward:
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# With that one more, there are never more than V M, since that is all there is. Each is one micro-batch in *one* of the device's stages.
+# With that one more, there are never more than V M, since that is all there is. Each is
+# one micro-batch in *one* of the device's stages.
 #
-# **Logits.** The last device holds one number of 4 bytes for each token and word of one micro-batch, divided by T.
+# **Logits.** The last device holds one number of 4 bytes for each token and word of one
+# micro-batch, divided by T.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex15-bill-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def bill(model: dict, plan: dict) -> list:
-    """For each of K devices of a pipeline a pair: bytes of state, bytes of activations (with logits) at its peak.
+    """The bill of each of the K devices of a pipeline, in bytes, by the rules above.
 
-    model: blocks, width, vocabulary, tokens. plan: T, D, K, V, M, samples (of a micro-batch), recompute, "none" or "full".
-    K V divides the blocks. Numbers need not be whole. Neither dict is changed.
+    model: blocks, width, vocabulary, tokens
+    plan: T, D, K, V, M, samples (of a micro-batch), recompute ("none" or "full"); K V
+        divides the blocks
+    Returns for each device a pair: bytes of state, bytes of activations (with logits)
+        at its peak.
+
+    Small print:
+    - Numbers need not be whole.
+    - Neither dict is changed.
     """
     ### BEGIN SOLUTION
     L, h, v = model["blocks"], model["width"], model["vocabulary"]
@@ -81,18 +100,22 @@ def bill(model: dict, plan: dict) -> list:
 
 # %%
 for k, (state, activations) in enumerate(bill(llama_8b, plan)):
-    print(f"device {k}: {state / 1e9:5.1f} GB of state and {activations / 1e9:5.1f} GB of activations")
+    state, activations = state / 1e9, activations / 1e9
+    print(
+        f"device {k}: {state:5.1f} GB of state and {activations:5.1f} GB of activations"
+    )
 
 # %% nbgrader={"grade": true, "grade_id": "ex15-bill-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 check("ex15/bill", bill)
 
 # %%
-# hint("ex15/bill")  # take the first # away for a hint; there is one after each try
+# hint("ex15/bill")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Four ways to the same end
 #
-# One question, four answers, by your bill. The same model, with one thing changed at a time:
+# One question, four answers, by your bill. The same model, with one thing changed at a
+# time:
 
 
 # %%
@@ -111,26 +134,36 @@ assert max(bars["full recompute"]) < max(bars["as above"])
 plot_bars(range(4), bars, across="device", up="GB, counted")
 
 # %% [markdown]
-# Recompute takes activations and leaves the state; replicas take the optimizer's state and leave activations; a tensor group
-# divides both, and pays with messages in every layer.
+# Recompute takes activations and leaves the state; replicas take the optimizer's state
+# and leave activations; a tensor group divides both, and pays with messages in every
+# layer.
 #
 # ## By hand first: your own job
 #
-# Type your name, and you get numbers of your own. Fill in a plan with paper and pencil: it should fit, leave no device unused,
-# and have a bubble (K − 1) / (V·M + K − 1) of a fifth at most. The cell behind it tells only whether it fits; that
-# T·D·K = devices, that K·V divides the blocks and D·M the samples, and the bubble, are yours to see to.
+# Type your name, and you get numbers of your own. Fill in a plan with paper and pencil:
+# it should fit, leave no device unused, and have a bubble (K − 1) / (V·M + K − 1) of a
+# fifth at most. The cell after it tells only whether it fits; that T·D·K = devices,
+# that K·V divides the blocks and D·M the samples, and the bubble, are yours to see to.
 
 # %%
 from random import Random
 
 me = "nobody yet"
 mine = Random(me)
-model = {"blocks": mine.choice((32, 40, 48)), "width": 1024 * mine.randint(4, 8), "vocabulary": 128_000, "tokens": 8192}
+model = {
+    "blocks": mine.choice((32, 40, 48)),
+    "width": 1024 * mine.randint(4, 8),
+    "vocabulary": 128_000,
+    "tokens": 8192,
+}
 devices, node, memory, batch = mine.choice((32, 64)), 8, 72e9, 512
-print(f"{model}\n{devices} devices of {memory / 1e9:g} GB in nodes of {node}, {batch} samples a step")
+print(model)
+print(f"{devices} devices of {memory / 1e9:g} GB in nodes of {node}")
+print(f"{batch} samples a step")
 
 # %%
-by_hand = {"T": 1, "D": devices, "K": 1, "V": 1, "M": 1, "recompute": "none"}  # change all of it
+# change all of it
+by_hand = {"T": 1, "D": devices, "K": 1, "V": 1, "M": 1, "recompute": "none"}
 samples = batch // (by_hand["D"] * by_hand["M"])
 worst = max(gigabytes(model, by_hand | {"samples": samples}))
 print(f"the fullest device needs {worst:,.1f} of {memory / 1e9:g} GB")
@@ -146,14 +179,24 @@ predict("ex15/first-cut")
 
 # %% nbgrader={"grade": false, "grade_id": "ex15-choice-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> dict:
-    """A plan as a dict with T, D, K, V, M and recompute, for so many devices in nodes of `node`, with `memory` bytes each.
+    """A plan that fits the machine: a dict with T, D, K, V, M and recompute.
 
-    All devices are used: T D K = devices; the last node may be partly filled. T divides `node`, K V divides the blocks,
-    D M divides `batch`, whose samples are spread evenly. V is 1 if K is; if V > 1, K divides M. No device of the bill
-    needs more than `memory`. The bubble, (K - 1) / (V M + K - 1), is at most 1/5. Recompute is "full" only if the same
-    plan with "none" does not fit.
+    No device of the bill needs more than `memory`, and the bubble,
+    (K - 1) / (V M + K - 1), is at most 1/5. Any plan that does all that is asked is
+    right.
 
-    Any plan that does all this is right. Raises ValueError if none does. The model is not changed.
+    devices, node: the number of devices, and of those in one node
+    memory: of each device, in bytes
+    batch: samples of a step
+    Raises ValueError if no plan does it all.
+
+    Small print:
+    - All devices are used: T D K = devices. The last node may be partly filled.
+    - T divides `node`, K V divides the blocks, D M divides `batch`, whose samples are
+      spread evenly.
+    - If K is 1, V is 1. If V is more than 1, K divides M.
+    - Recompute is "full" only if the same plan with "none" does not fit.
+    - The model is not changed.
     """
     ### BEGIN SOLUTION
 
@@ -170,7 +213,8 @@ def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> d
                     if (V > 1 and M % K) or 5 * (K - 1) > V * M + K - 1:
                         continue
                     for recompute in ("none", "full"):
-                        plan = {"T": T, "D": D, "K": K, "V": V, "M": M, "recompute": recompute}
+                        plan = dict(zip("TDKVM", (T, D, K, V, M), strict=True))
+                        plan["recompute"] = recompute
                         rows = bill(model, plan | {"samples": batch // (D * M)})
                         if max(map(sum, rows)) <= memory:
                             return plan
@@ -182,19 +226,24 @@ def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> d
 found = choose(model, devices, node, memory, batch)
 print(found)
 found["samples"] = batch // (found["D"] * found["M"])
-plot_bars(range(found["K"]), {"state and activations": gigabytes(model, found)}, across="device", up="GB, counted")
+plot_bars(
+    range(found["K"]),
+    {"state and activations": gigabytes(model, found)},
+    across="device",
+    up="GB, counted",
+)
 
 # %% nbgrader={"grade": true, "grade_id": "ex15-choice-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 check("ex15/choice", choose)
 
 # %%
-# hint("ex15/choice")  # take the first # away for a hint; there is one after each try
+# hint("ex15/choice")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## How it runs
 #
-# One replica of your plan, a row per device, planned with B = 2 F and free links. First the bubble with all M micro-batches,
-# then a picture with 2 K of them.
+# One replica of your plan, a row per device, planned with B = 2 F and free links. First
+# the bubble with all M micro-batches, then a picture with 2 K of them.
 
 # %%
 found = choose(model, devices, node, memory, batch)
@@ -214,6 +263,7 @@ ge.simulate(in_order(2 * K))
 progress()
 
 # %% [markdown]
-# **Where next:** which of the plans that fit is the *fastest* is what `python -m gpipe_edu plan` works out, with what links and
-# matrix products cost: [lesson 08](../notebooks/08_experiments.ipynb) measures it,
+# **Where next:** which of the plans that fit is the *fastest* is what
+# `python -m gpipe_edu plan` works out, with what links and matrix products cost:
+# [lesson 08](../notebooks/08_experiments.ipynb) measures it,
 # [published runs](../docs/published_runs.md) hold it against 160 trainings.

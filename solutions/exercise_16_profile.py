@@ -1,18 +1,28 @@
 # %% [markdown]
 # # Exercise 16: a profile with one thing wrong
 #
-# **Why care?** A training of many ranks is half as fast as planned. Every rank waits, and nothing tells who for. Those who can
-# read a trace find in minutes what others look for in days.
+# **Why care?** A training of many ranks is half as fast as planned. Every rank waits,
+# and nothing tells who for. Those who can read a trace find in minutes what others look
+# for in days.
 #
-# **Difficulty** 2 of 3. **Time** 40 minutes. **You need** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
-# [exercise 07](exercise_07_one_f_one_b.ipynb); at the end, PyTorch. **In the paper:** section 3.1 of the NeurIPS version
-# tells where the time of a step goes.
+# **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
+# [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
+# [exercise 07](exercise_07_one_f_one_b.ipynb); at the end, PyTorch. **In the paper:**
+# section 3.1 of the NeurIPS version tells where the time of a step goes.
 
 # %%
 from statistics import median
 
 import gpipe_edu as ge
-from gpipe_edu.course import check, counting, hint, on_your_machine, predict, progress, solution
+from gpipe_edu.course import (
+    check,
+    counting,
+    hint,
+    on_your_machine,
+    predict,
+    progress,
+    solution,
+)
 from gpipe_edu.timeline import step_with_fault
 
 # %% [markdown]
@@ -25,8 +35,9 @@ from gpipe_edu.timeline import step_with_fault
 # | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
 # | **no overlap** | a rank begins nothing while a message of its own is on its way | send without waiting (`isend`) |
 #
-# Each of them delays all ranks, since micro-batches pass through all of them. Here is a step with a slow rank, simulated with
-# what real profiles have, too: no two ops take quite the same time, and one op, somewhere, took three times as long.
+# Each of them delays all ranks, since micro-batches pass through all of them. Here is a
+# step with a slow rank, simulated with what real profiles have, too: no two ops take
+# quite the same time, and one op, somewhere, took three times as long.
 
 # %%
 predict("ex16/who-idles")
@@ -53,27 +64,39 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 
 # %% nbgrader={"grade": false, "grade_id": "ex16-profile-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def diagnose(timeline, layers: list) -> tuple:
-    """What is wrong in a profile, and where: (name, number), such as ("slow rank", 2). The number is the rank's, or the
-    slow link's; the link between ranks k and k + 1 is called k.
+    """What is wrong in a profile, and where, such as ("slow rank", 2).
 
-    timeline: a step of 3 ranks or more with one stage each and 4 micro-batches or more, under F-then-B or 1F1B, in any
-    unit of time.
-    `timeline.spans` are (device, op, start, end), `timeline.messages` (op, source, target, start, end, there): a message
-    is on its link from start to end, and has arrived at `there`. `timeline.row(k)` has the spans of rank k in order.
-    There may be no messages at all; then it is a matter of ops. layers: how many each rank has, 3 or more. It is not
-    changed.
+    The names are those of the table; the number is the rank's, or the slow link's. Link
+    k is the one between ranks k and k + 1.
 
-    The names are "slow rank", "uneven cut", "slow link" and "no overlap". A slow rank takes 1.6 times as long for a layer
-    as the others, give or take chance; an uneven cut has at least two layers more on one rank than on any other; messages
-    of a slow link, in both directions, take 8 times as long as others. Without overlap one rank begins nothing while a
-    message of its own is on its way: from its `start`, and an op that begins at that very moment counts, until it is
-    `there`. Each other rank does, with some of its messages. One layer more or less on one rank is nothing wrong, and an
-    op that takes long once is not, either.
+    timeline: a step of F-then-B or 1F1B, one stage per rank
+    timeline.spans: (device, op, start, end); `timeline.row(k)` has rank k's, in order
+    timeline.messages: (op, source, target, start, end, there); a message is on its link
+        from `start` to `end`, and has arrived at `there`
+    layers: how many each rank has, 3 or more
+
+    Small print:
+    - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
+    - There may be no messages at all. It is a matter of ops then.
+    - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
+    - An uneven cut has at least two layers more on one rank than on any other.
+    - The messages of a slow link, in both directions, take 8 times as long as others.
+    - Without overlap, a rank begins nothing while a message of its own is on its way,
+      from its `start` until it is `there`. An op that begins at that `start` counts as
+      begun. Every other rank begins something during some of its messages.
+    - One layer more or less on one rank is nothing wrong. Nor is an op that takes long
+      once.
+    - `layers` is not changed.
     """
     ### BEGIN SOLUTION
     K = len(layers)
-    forwards = [[span.end - span.start for span in timeline.row(k) if span.op.kind == "F"] for k in range(K)]
-    per_layer = [median(times) / count for times, count in zip(forwards, layers, strict=True)]
+    forwards = [
+        [span.end - span.start for span in timeline.row(k) if span.op.kind == "F"]
+        for k in range(K)
+    ]
+    per_layer = [
+        median(times) / count for times, count in zip(forwards, layers, strict=True)
+    ]
     slowest = per_layer.index(max(per_layer))
     if per_layer[slowest] > 1.3 * median(per_layer):
         return "slow rank", slowest
@@ -101,20 +124,23 @@ def diagnose(timeline, layers: list) -> tuple:
 print(diagnose(slow, [4, 4, 4, 4]))
 print(diagnose(step_with_fault(schedule, [4, 4, 4, 7]), [4, 4, 4, 7]))
 print(diagnose(step_with_fault(schedule, [4, 4, 4, 4], slow_link=1), [4, 4, 4, 4]))
-print(diagnose(step_with_fault(schedule, [4, 4, 4, 4], waits_for_sends=1), [4, 4, 4, 4]))
+print(
+    diagnose(step_with_fault(schedule, [4, 4, 4, 4], waits_for_sends=1), [4, 4, 4, 4])
+)
 
 # %% nbgrader={"grade": true, "grade_id": "ex16-profile-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 check("ex16/profile", diagnose)
 
 # %%
-# hint("ex16/profile")  # take the first # away for a hint; there is one after each try
+# hint("ex16/profile")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
 # ## Find it, change it, measure again
 #
-# Now a pipeline that really runs: three ranks, each a process of its own, and a trace of all of them, measured. So that any
-# laptop can play three devices, layers wait instead of computing: 4 ms forward, 8 ms back. The last one, the head, waits as
-# long as four.
+# Now a pipeline that really runs: three ranks, each a process of its own, and a trace
+# of all of them, measured. So that any laptop can play three devices, layers wait
+# instead of computing: 4 ms forward, 8 ms back. The last one, the head, waits as long
+# as four.
 
 # %%
 import time
@@ -155,7 +181,8 @@ def train(balance, rank):
     from gpipe_edu.cluster import Pipeline
 
     torch.set_num_threads(1)
-    net, x, y = nn.Sequential(*map(WaitingLayer, costs)), torch.ones(16, 4), torch.zeros(16, 4)
+    net = nn.Sequential(*map(WaitingLayer, costs))
+    x, y = torch.ones(16, 4), torch.zeros(16, 4)
     pipeline = Pipeline(net, ge.one_f_one_b(3, 8), nn.MSELoss(), x, balance=balance)
     for _ in range(2):  # the first step of a process is slow
         pipeline.step(x, y)
@@ -170,22 +197,29 @@ def measure(balance):
 # %%
 by_count = [4, 4, 4]
 found = measure(by_count)
-work = [sum(costs[sum(by_count[:k]) : sum(by_count[: k + 1])]) // 4 for k in range(3)]  # in layers of 4 ms
+work = [sum(costs[4 * k : 4 * k + 4]) // 4 for k in range(3)]  # in layers of 4 ms
 print("layers of 4 ms on each rank:", work, " diagnosis:", diagnose(found, work))
 
 # %% [markdown]
-# Four layers each, and yet the head makes the last rank the slowest: what counts is time. So cut by cost, and measure again:
+# Four layers each, and yet the head makes the last rank the slowest: what counts is
+# time. So cut by cost, and measure again:
 
 # %%
 by_cost = list(ge.balance_by_cost(costs, 3))
 better = measure(by_cost)
-on_your_machine("The step is at least a tenth shorter.", better.makespan < 0.9 * found.makespan)
-print(f"{by_count}: {found.makespan * 1000:.0f} ms, {by_cost}: {better.makespan * 1000:.0f} ms")
-ge.compare(found.with_name(f"cut by count {by_count}"), better.with_name(f"cut by cost {by_cost}"))
+on_your_machine(
+    "The step is at least a tenth shorter.", better.makespan < 0.9 * found.makespan
+)
+for cut, timeline in ((by_count, found), (by_cost, better)):
+    print(f"{cut}: {timeline.makespan * 1000:.0f} ms")
+ge.compare(
+    found.with_name(f"cut by count {by_count}"),
+    better.with_name(f"cut by cost {by_cost}"),
+)
 
 # %%
 progress()
 
 # %% [markdown]
-# **Where next:** [see your bubble](../docs/measured_run.md) tells how to take a profile of a pipeline of your own;
-# `gpipe-edu open` and `ge.diagnose` say what it shows.
+# **Where next:** [see your bubble](../docs/measured_run.md) tells how to take a profile
+# of a pipeline of your own; `gpipe-edu open` and `ge.diagnose` say what it shows.
