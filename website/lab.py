@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from .fetched import LOCK, PYODIDE, STANDARD_LIBRARY, fetch, read_lock
 
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
 EXTENSIONS = (KERNEL, "@jupyter-widgets/jupyterlab-manager", "anywidget")
+OWN = Path(str(files("gpipe_edu.course"))) / "jupyter_data" / "labextensions"
+"""What `gpipe-edu lab` gives JupyterLab: on a small screen the list of files starts closed."""
 PRELOADED = ["micropip", "piplite", "ipykernel", "comm", "pyodide-kernel", "jedi", "ipython", "gpipe-edu"]
 """What the kernel loads at its start, all at once instead of one after another."""
 
@@ -91,11 +94,12 @@ def _needs_pytorch(name: str) -> Any:
 
 
 def _lite(work: Path, out: Path) -> None:
-    """Run JupyterLite's build, with only those extensions of this environment that the course uses."""
+    """Run JupyterLite's build, with our extension and only those of this environment that the course uses."""
     chosen = work / "labextensions"
     for name in EXTENSIONS:
         places = [folder / "share" / "jupyter" / "labextensions" / name for folder in (BUILDER, Path(sys.prefix))]
         shutil.copytree(next(place for place in places if place.exists()), chosen / name)
+    shutil.copytree(OWN, chosen, dirs_exist_ok=True)
     settings = {
         "LiteBuildConfig": {
             "ignore_sys_prefix": ["federated_extensions"],

@@ -12,7 +12,7 @@ from gpipe_edu.course.building.build import notebook_text
 ROOT = Path(__file__).resolve().parents[2]
 MASTERS = sorted((ROOT / "solutions").glob("exercise_*.py"))
 COLUMNS = 88
-"""So many fit into a cell at 1366 x 768, beside the file list and the scroll bar."""
+"""So many fit into a cell at 1366 x 768, also where the list of files is open, and into one of a page."""
 LINES, WORDS = 4, 90
 """What the function does, in lines; and all that stands above the small print, in words."""
 SMALL_PRINT = "Small print:"

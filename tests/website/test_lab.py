@@ -132,6 +132,7 @@ def ours(page):
 def test_the_probe(lab_address, open_page):
     page = open_page(1366, 768)
     open_notebook(page, lab_address, "notebooks/00_start_here.ipynb")
+    page.wait_for_function("() => jupyterapp.shell.leftCollapsed")  # the list of files
     put(page, "notebooks/probe.ipynb", PROBE)
     open_notebook(page, lab_address, "notebooks/probe.ipynb")
     found = run(page)
