@@ -13,11 +13,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from IPython import get_ipython
+
 from gpipe_edu.course.predictions.commit import Outcome
 from gpipe_edu.course.predictions.widget import Prediction
 from gpipe_edu.puzzles.page.widget import Puzzle
 from gpipe_edu.view.gantt.widget import Gantt
 from gpipe_edu.view.html import json_element
+
+from .still_charts import also_for_phones
 
 
 def begin(name: str, folder: str) -> None:
@@ -44,6 +48,7 @@ def begin(name: str, folder: str) -> None:
 
     for shown, as_html in ((Gantt, chart), (Prediction, question), (Puzzle, puzzle)):
         setattr(shown, "_repr_mimebundle_", as_html)  # noqa: B010
+    also_for_phones(get_ipython())
 
 
 def _question(widget: Prediction) -> str:

@@ -18,7 +18,7 @@ from gpipe_edu.timeline.memory import memory_over_time, shares
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule
 
 from . import stuck
-from .lettering import label_font, text_width, wrap
+from .lettering import label_font, number_font, text_width, wrap
 from .measures import (
     TimeUnit,
     amount,
@@ -58,6 +58,8 @@ from .shapes import (
 LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
 
+NARROW: Final = 480
+"""Pixels. A narrower picture, as on a phone, gives its time what lanes and memory would take for their names."""
 _TICK_ROOM: Final = 64
 _ROOMY: Final = 7
 """Up to so many lanes each have room for two lines of text; with more, a picture would outgrow a laptop's screen."""
@@ -87,9 +89,12 @@ def layout(
     shown = time_unit(timelines[0].unit if timelines else "", longest)
     levels = {each: memory_over_time(each, interior=shares(each)) for each in timelines if memory}
     thin = sum(each.devices for each in drawn) > _ROOMY
-    names = _lane_names(drawn, thin) + [(_holds(level), NOTE) for rows in levels.values() for level in rows]
-    left = EDGE + max(text_width(line, font) for line, font in names) + 8
-    right = width - EDGE - text_width(_peaks_title(width), NOTE) - 20
+    names = _lane_names(drawn, thin, width)
+    if width >= NARROW:
+        names += [(_holds(level), NOTE) for rows in levels.values() for level in rows]
+    edge = _edge(width)
+    left = edge + max(text_width(line, font) for line, font in names) + 8
+    right = width - edge - text_width(_peaks_title(width), NOTE) - (20 if width >= NARROW else 16)
     sheet = LayoutBuilder(width, left, right, 0, (right - left) / longest if longest else 0, thin)
     # One scale for all strips of a picture, so that equal heights mean equal amounts.
     tallest = max((held for rows in levels.values() for row in rows for _, held in row), default=0)
@@ -128,12 +133,24 @@ def refuse(timelines: Sequence[Timeline | StuckSchedule], width: float = LEAST_W
         )
 
 
-def _lane_names(timelines: Sequence[Timeline | StuckSchedule], thin: bool) -> list[tuple[str, float]]:
+def _edge(width: float) -> float:
+    """What stays free on the left and on the right of the lanes."""
+    return EDGE if width >= NARROW else 4
+
+
+def _device_name(device: int, width: float) -> str:
+    """A narrow picture says "device" once, above all lanes."""
+    return f"device {device}" if width >= NARROW else str(device)
+
+
+def _lane_names(timelines: Sequence[Timeline | StuckSchedule], thin: bool, width: float) -> list[tuple[str, float]]:
     names: list[tuple[str, float]] = []
     for timeline in timelines:
         for device, stages in enumerate(stages_of(timeline)):
             note = _stage_note(device, stages)
-            names += [(f"device {device}", LANE), (f"{device}: {note}" if thin else note, NOTE)]
+            names += [(_device_name(device, width), LANE), (f"{device}: {note}" if thin and note else note, NOTE)]
+            if width < NARROW and isinstance(timeline, Timeline):
+                names += [(link_note(target, width), LINK_NOTE) for target in timeline.links[device]]
     return names
 
 
@@ -159,6 +176,9 @@ def _standstill(sheet: LayoutBuilder, still: StuckSchedule, title: str | None) -
         sheet.write("heading", line, HEADING)
     stuck.sentence(sheet, still.problem.message)
     height = _lane_height(sheet)
+    if sheet.width < NARROW:
+        sheet.y += 6
+        sheet.words.append(Words("note", _edge(sheet.width), sheet.y + 3, "device", NOTE))
     sheet.y += 14
     top, stages = sheet.y, stages_of(still)
     for device in range(still.devices):
@@ -179,13 +199,16 @@ def _lanes(
     end = sheet.x(timeline.end)
     if updates(timeline):
         sheet.words.append(Words("note", end + 7, sheet.y + 9, "update", NOTE, "end"))
-    sheet.words.append(Words("note", sheet.width - EDGE, sheet.y + 9, _peaks_title(sheet.width), NOTE, "end"))
+    edge = _edge(sheet.width)
+    sheet.words.append(Words("note", sheet.width - edge, sheet.y + 9, _peaks_title(sheet.width), NOTE, "end"))
+    if sheet.width < NARROW:
+        sheet.words.append(Words("note", edge, sheet.y + 9, "device", NOTE))
     sheet.y += 20
     top, stages, peaks = sheet.y, stages_of(timeline), timeline.peak_in_flight
     recomputes = recompute_time(timeline)
     for device in range(timeline.devices):
         _lane_words(sheet, device, stages[device], height)
-        sheet.words.append(Words("lane", sheet.width - EDGE, sheet.y + height / 2, str(peaks[device]), LANE, "end"))
+        sheet.words.append(Words("lane", sheet.width - edge, sheet.y + height / 2, str(peaks[device]), LANE, "end"))
         _row(sheet, timeline, device, height, recomputes)
         sheet.y += height
         _links(sheet, timeline, device)
@@ -204,7 +227,7 @@ def _lane_words(sheet: LayoutBuilder, device: int, stages: Sequence[int], height
     if note and sheet.thin:
         sheet.words.append(Words("lane", x, middle, f"{device}: {note}", NOTE, "end"))
         return
-    sheet.words.append(Words("lane", x, middle - (8 if note else 0), f"device {device}", LANE, "end"))
+    sheet.words.append(Words("lane", x, middle - (8 if note else 0), _device_name(device, sheet.width), LANE, "end"))
     if note:
         sheet.words.append(Words("note", x, middle + 8, note, NOTE, "end"))
 
@@ -221,16 +244,17 @@ def _links(sheet: LayoutBuilder, timeline: Timeline, device: int) -> None:
     """Add a row for each link on which the device sends, with its messages."""
     for target, messages in timeline.links[device].items():
         y = sheet.y + (LINK - WIRE) / 2
-        sheet.words.append(Words("note", sheet.left - 8, sheet.y + LINK / 2, link_note(target), LINK_NOTE, "end"))
+        name = link_note(target, sheet.width)
+        sheet.words.append(Words("note", sheet.left - 8, sheet.y + LINK / 2, name, LINK_NOTE, "end"))
         for message in messages:
             width = (message.end - message.start) * sheet.scale
             sheet.wires.append(Wire(message.op, sheet.x(message.start), y, width, WIRE))
         sheet.y += LINK
 
 
-def link_note(target: int) -> str:
-    """The label of the row of a link."""
-    return f"link to {target}"
+def link_note(target: int, width: float) -> str:
+    """The label of the row of a link, in a picture `width` pixels wide."""
+    return f"link to {target}" if width >= NARROW else f"to {target}"
 
 
 def _boxes(sheet: LayoutBuilder, spans: Iterable[Span], height: float, recomputes: Mapping[Span, float]) -> list[Box]:
@@ -242,12 +266,24 @@ def _boxes(sheet: LayoutBuilder, spans: Iterable[Span], height: float, recompute
         font = label_font(span.op.label, parts[-1].width)
         label = span.op.label if font else ""
         boxes.append(Box(span.op, span.device, span.start, span.end, x, sheet.y, width, height, parts, label, font))
+    if sheet.width < NARROW and not all(box.label for box in boxes):
+        boxes = _numbered(boxes)
     # One size per lane and kind: letters that shrink and grow along a lane look like a message.
     fonts: dict[str, float] = {}
     for box in boxes:
         if box.label:
             fonts[box.op.kind] = min(box.font, fonts.get(box.op.kind, box.font))
     return [box._replace(font=fonts[box.op.kind]) if box.label else box for box in boxes]
+
+
+def _numbered(boxes: Sequence[Box]) -> list[Box]:
+    """The boxes of a lane with the numbers of their micro-batches, as far as these fit."""
+    numbered = []
+    for box in boxes:
+        number = str(box.op.micro_batch)
+        font = number_font(number, box.parts[-1].width)
+        numbered.append(box._replace(label=number if font else "", font=font))
+    return numbered
 
 
 def _parts(kind: str, x: float, width: float, recompute: float) -> tuple[Part, ...]:
@@ -265,7 +301,8 @@ def _strip(
     for (_, before), (time, held) in pairwise(steps):
         x = sheet.x(time)
         points += [(x, base - before * unit), (x, base - held * unit)]
-    sheet.words.append(Words("note", sheet.left - 8, sheet.y + STRIP / 2, _holds(level), NOTE, "end"))
+    if sheet.width >= NARROW:
+        sheet.words.append(Words("note", sheet.left - 8, sheet.y + STRIP / 2, _holds(level), NOTE, "end"))
     return Strip(device, base, tuple(points))
 
 
@@ -276,7 +313,7 @@ def _holds(level: Sequence[tuple[float, float]]) -> str:
 
 def _peaks_title(width: float) -> str:
     """The heading of the numbers behind the lanes; a narrow picture has room for one word."""
-    return "peak" if width < 480 else "peak in flight"
+    return "peak" if width < NARROW else "peak in flight"
 
 
 def _route(sheet: LayoutBuilder, timeline: Timeline) -> tuple[Point, ...]:
@@ -294,7 +331,7 @@ def _axis(sheet: LayoutBuilder, longest: float, shown: TimeUnit) -> None:
         x = sheet.left + time / shown.scale * sheet.scale
         sheet.ticks.append(x)
         sheet.words.append(Words("tick", x, sheet.y + 15, f"{time:.6g}", NOTE, "middle"))
-    sheet.words.append(Words("tick", sheet.width - EDGE, sheet.y + 15, shown.unit or "time", NOTE, "end"))
+    sheet.words.append(Words("tick", sheet.width - _edge(sheet.width), sheet.y + 15, shown.unit or "time", NOTE, "end"))
     sheet.y += 34
 
 

@@ -30,9 +30,21 @@ def label_font(label: str, width: float) -> float:
 
     Only the smallest letters may come near the outline of their box.
     """
-    em = sum(_WIDTHS.get(letter, 0.69 if letter.isalpha() else 0.64) for letter in label)
+    em = _ems(label)
     font = min(LARGEST, (width - 1) / em, max(SMALLEST, (width - 6) / em))
     return font if width >= NARROWEST and font >= SMALLEST else 0
+
+
+def number_font(number: str, width: float) -> float:
+    """The size at which a number alone fits a box, at most `LARGEST`; 0 if there is none."""
+    em = _ems(number)
+    font = min(LARGEST, (width - 1) / em, max(SMALLEST, (width - 2) / em))
+    return font if font >= SMALLEST else 0
+
+
+def _ems(label: str) -> float:
+    """The width of a label, in its own font's size."""
+    return sum(_WIDTHS.get(letter, 0.69 if letter.isalpha() else 0.64) for letter in label)
 
 
 def wrap(pieces: Iterable[str], font: float, width: float) -> list[str]:

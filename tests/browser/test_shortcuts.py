@@ -51,4 +51,4 @@ def test_other_keys_are_still_held_back_and_a_key_that_nobody_takes_is_ours(lab)
     page.wait_for_selector('[data-do="play"][data-lm-suppress-shortcuts="true"]')  # as it was before the key
     page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
     page.keyboard.press("Enter")
-    page.wait_for_selector('[data-do="play"][aria-label="Pause"]')
+    page.wait_for_selector('[data-do="play"] >> text=Pause')

@@ -35,6 +35,8 @@ CASES = {
     "thin lanes": (ge.simulate(ge.interleaved(9, 2, 2)), 1000, True),
     "uneven, narrow": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=[1, 3, 0.5], B=[2, 2, 5], send=0.25)), 480, True),
     "a phone": (ge.simulate(ge.gpipe(3, 3)), 370, True),
+    "a phone, eight micro-batches": (ge.simulate(ge.gpipe(4, 8)), 350, True),
+    "a phone, links": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(link=1.5, send=0.5)), 370, False),
     "a large number held": (ge.simulate(ge.gpipe(2, 100)), 1000, True),
     "links": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(link=1.5, send=0.5)), 1000, True),
     "measured": (_measured(), 960, True),

@@ -41,6 +41,7 @@ _DARK: Final = {
     "line": "#4A4A4A",
     "panel": "#262626",
     "accent": "#6FB7FF",
+    "good": "#7FD694",
 }
 """The page around the ops in dark mode; ops have the same colours in both."""
 

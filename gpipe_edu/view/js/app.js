@@ -18,6 +18,8 @@ import { createTable } from "./table.js";
 
 const REST = 150; // milliseconds without motion, after which the cursor is told to the host and to screen readers
 const HINT = "Point at an op or a bubble, or use the arrow keys: it tells what it waited for and what it unblocks.";
+const TAP = "Tap an op or a bubble: it tells what it waited for and what it unblocks. Numbers are those of micro-batches.";
+const SMALL = "(max-width: 600px)"; // as in gantt.css
 
 /** A name for the patterns of one widget that no other widget on the page has. */
 export function uniqueMark() {
@@ -223,7 +225,7 @@ export function createApp(host, data, tell) {
 
   function describe(item) {
     const found = item ?? chart.selected;
-    answer.show(found ? explainMarkup(chart.specs[found.panel], found, names) : `<p class="ge-hint" title="${escape(told("chart").join("\n"))}">${HINT}</p>`);
+    answer.show(found ? explainMarkup(chart.specs[found.panel], found, names) : `<p class="ge-hint" title="${escape(told("chart").join("\n"))}">${matchMedia(SMALL).matches ? TAP : HINT}</p>`);
   }
 
   function moveTo({ panel, type, index }) {

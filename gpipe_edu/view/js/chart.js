@@ -2,7 +2,7 @@
 // controls, kernels or puzzles. on: {hover, focus, select, cursor, zoom, play}, each optional.
 
 import { amount, px } from "./lettering.js";
-import { endOf, frameOf, panelOf, stripUnit, tallest, timeAt, xOf } from "./layout.js";
+import { endOf, frameOf, isNarrow, panelOf, stripUnit, tallest, timeAt, xOf } from "./layout.js";
 import { draw } from "./draw.js";
 import { itemBox, overlay } from "./overlay.js";
 import { again, deviceOfItem, firstItem, heldAt, itemAt, neighbour, onPanel, same } from "./navigation.js";
@@ -121,7 +121,7 @@ export function createChart(host, { mark, names, on = {} }) {
         const held = heldAt(spec, device, time);
         part.dots[device].setAttribute("cx", px(x));
         part.dots[device].setAttribute("cy", px(lane.strip + 26 - held * unit));
-        const words = `now ${amount(held)}`;
+        const words = isNarrow(frame) ? amount(held) : `now ${amount(held)}`;
         if (part.levels[device].textContent !== words) part.levels[device].textContent = words;
       });
     });

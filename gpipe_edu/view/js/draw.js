@@ -2,7 +2,7 @@
 // A rectangle per op up to MOST_RECTS ops, one path per kind from there on: browsers slow down otherwise.
 
 import { escape, px } from "./lettering.js";
-import { boxLabel, boxOf, fontsOf, holdsNote, idleOf, linkMiddle, linkNote, partsOf, peaksTitle, planBoxOf } from "./layout.js";
+import { boxOf, deviceName, holdsNote, idleOf, isNarrow, labelsOf, linkMiddle, linkNote, partsOf, peaksTitle, planBoxOf } from "./layout.js";
 import { stripOf, stripUnit, wiresOf } from "./layout.js";
 
 export const MOST_RECTS = 300;
@@ -132,8 +132,7 @@ function labels(panel) {
   const { spec, frame } = panel;
   let markup = "";
   for (const lane of panel.lanes) {
-    const fonts = fontsOf(panel, lane.device);
-    fonts.forEach((font, number) => {
+    labelsOf(panel, lane.device).forEach(([label, font], number) => {
       if (!font) return;
       const index = spec.first[lane.device] + number;
       const part = partsOf(panel, index).at(-1);
@@ -141,7 +140,7 @@ function labels(panel) {
       if (part.x < frame.left - 1 || part.x + part.width > frame.right + 1) return;
       markup +=
         `<text class="ge-label ge-on-${part.kind === "never" ? "never" : spec.kind[index]}" x="${px(middle)}" y="${px(lane.y + lane.height / 2)}" ` +
-        `dy=".36em" font-size="${px(font)}">${boxLabel(spec, index)}</text>`;
+        `dy=".36em" font-size="${px(font)}">${label}</text>`;
     });
   }
   return markup;
@@ -208,19 +207,20 @@ function words(panel) {
   const { spec, frame, lanes } = panel;
   const x = frame.left - 8;
   const edge = frame.width - frame.edge;
-  let markup = spec.stops ? "" : text("note", edge, 9, "end", peaksTitle(frame.width));
+  let markup = spec.stops ? "" : text("note", edge, 9, "end", peaksTitle(frame));
+  if (isNarrow(frame)) markup += text("note", frame.edge, 9, "start", "device");
   for (const bar of panel.flush) if (bar.x <= frame.right + 2) markup += text("note", bar.x + 6, 9, "end", "update");
   for (const lane of lanes) {
     const middle = lane.y + lane.height / 2;
     if (spec.plan) markup += text("note", frame.left - 8, lane.y - 7, "end", "plan");
     if (panel.thin && lane.note) markup += text("lane ge-small", x, middle, "end", `${lane.device}: ${lane.note}`);
     else {
-      markup += text("lane", x, middle - (lane.note ? 8 : 0), "end", `device ${lane.device}`);
+      markup += text("lane", x, middle - (lane.note ? 8 : 0), "end", deviceName(lane.device, frame));
       if (lane.note) markup += text("note", x, middle + 8, "end", lane.note);
     }
     if (!spec.stops) markup += text("lane", edge, middle, "end", String(spec.peaks[lane.device]));
-    for (const link of lane.links) markup += text("note ge-link", x, linkMiddle(link), "end", linkNote(link.target));
-    if (panel.memory) markup += text("note", x, lane.strip + 13, "end", holdsNote(spec, lane.device));
+    for (const link of lane.links) markup += text("note ge-link", x, linkMiddle(link), "end", linkNote(link.target, frame));
+    if (panel.memory && !isNarrow(frame)) markup += text("note", x, lane.strip + 13, "end", holdsNote(spec, lane.device));
   }
   return markup;
 }

@@ -1,9 +1,10 @@
 // Where everything stands: the twin of layout.py, pure functions from specs to pixels.
 // A golden file that both sides' tests read keeps the still picture and the page alike.
 
-import { amount, labelFont, px, textWidth, tickStep } from "./lettering.js";
+import { amount, labelFont, numberFont, px, textWidth, tickStep } from "./lettering.js";
 
 const EDGE = 12;
+const NARROW = 480; // as in layout.py
 const LANE = 14;
 const NOTE = 13;
 const STRIP = 26;
@@ -25,9 +26,19 @@ export function stageNote(device, stages) {
   return `stage${stages.length > 1 ? "s" : ""} ${listed}`;
 }
 
+/** Whether a chart is as narrow as on a phone: then its time gets what lanes and memory would take for their names. */
+export function isNarrow({ width }) {
+  return width < NARROW;
+}
+
 /** What stands above the numbers behind the lanes; a phone has room for one word. */
-export function peaksTitle(width) {
-  return width < 480 ? "peak" : "peak in flight";
+export function peaksTitle(frame) {
+  return isNarrow(frame) ? "peak" : "peak in flight";
+}
+
+/** A narrow chart says "device" once, above all lanes. */
+export function deviceName(device, frame) {
+  return isNarrow(frame) ? String(device) : `device ${device}`;
 }
 
 /** What stands beside a memory strip. */
@@ -36,28 +47,32 @@ export function holdsNote(spec, device) {
 }
 
 /** What stands beside the row of a link. */
-export function linkNote(target) {
-  return `link to ${target}`;
+export function linkNote(target, frame) {
+  return isNarrow(frame) ? `to ${target}` : `link to ${target}`;
 }
 
 /** The axis that all specs share. from, to: the part of the time that is in view, all of it if not given; memory: with strips. */
 export function frameOf(specs, width, { from = 0, to = null, memory = false } = {}) {
   const thin = specs.reduce((lanes, { K }) => lanes + K, 0) > ROOMY;
+  const narrow = isNarrow({ width });
+  const edge = narrow ? 4 : EDGE;
   let names = 0;
   for (const spec of specs) {
     spec.stages.forEach((stages, device) => {
       const note = stageNote(device, stages);
-      names = Math.max(names, textWidth(`device ${device}`, LANE));
-      names = Math.max(names, textWidth(thin ? `${device}: ${note}` : note, NOTE));
-      if (memory && !spec.stops) names = Math.max(names, textWidth(holdsNote(spec, device), NOTE));
+      names = Math.max(names, textWidth(deviceName(device, { width }), LANE));
+      names = Math.max(names, textWidth(thin && note ? `${device}: ${note}` : note, NOTE));
+      if (memory && !spec.stops && !narrow) names = Math.max(names, textWidth(holdsNote(spec, device), NOTE));
     });
+    if (narrow) for (const target of spec.messages.target) names = Math.max(names, textWidth(linkNote(target, { width }), LINK_NOTE));
+    if (narrow && spec.plan) names = Math.max(names, textWidth("plan", NOTE));
   }
   const longest = Math.max(...specs.map(endOf));
-  const left = EDGE + names + 8;
-  const right = width - EDGE - textWidth(peaksTitle(width), NOTE) - 20;
+  const left = edge + names + 8;
+  const right = width - edge - textWidth(peaksTitle({ width }), NOTE) - (narrow ? 16 : 20);
   const end = to ?? longest;
   const scale = end > from ? (right - left) / (end - from) : 0;
-  return { width, left, right, longest, from, to: end, scale, thin, edge: EDGE };
+  return { width, left, right, longest, from, to: end, scale, thin, edge };
 }
 
 /** When the last thing in a chart ends: of a run that is drawn under its plan, that may be the plan. */
@@ -207,18 +222,27 @@ export function boxLabel(spec, index) {
   return labelOf(spec, index) + (neverRuns(spec, index) ? "?" : "");
 }
 
-/** The label sizes of one lane: per op, 0 where none fits; one size per lane and kind, the smallest that is needed. */
-export function fontsOf(panel, device) {
+/**
+ * The labels of one lane, [text, font] per op, the font 0 where none fits; one size per lane and kind, the smallest that
+ * is needed. In a narrow chart a lane in which not all names fit has the numbers of its micro-batches.
+ */
+export function labelsOf(panel, device) {
   const { spec, frame } = panel;
-  const smallest = {};
-  const fonts = [];
-  for (let index = spec.first[device]; index < spec.first[device + 1]; index++) {
-    const length = spec.stop[index] - spec.start[index] - (spec.kind[index] === "C" ? spec.recompute[index] : 0);
-    const font = labelFont(boxLabel(spec, index), length * frame.scale);
-    fonts.push(font);
-    if (font) smallest[spec.kind[index]] = Math.min(font, smallest[spec.kind[index]] ?? font);
+  const ops = Array.from({ length: spec.first[device + 1] - spec.first[device] }, (_, number) => spec.first[device] + number);
+  const room = (index) => (spec.stop[index] - spec.start[index] - (spec.kind[index] === "C" ? spec.recompute[index] : 0)) * frame.scale;
+  let labels = ops.map((index) => [boxLabel(spec, index), labelFont(boxLabel(spec, index), room(index))]);
+  const runs = (index) => !neverRuns(spec, index);
+  if (isNarrow(frame) && ops.some((index, at) => runs(index) && !labels[at][1])) {
+    const number = (index) => String(spec.micro_batch[index]);
+    const numbered = (index) => [number(index), numberFont(number(index), room(index))];
+    labels = labels.map((label, at) => (runs(ops[at]) ? numbered(ops[at]) : label));
   }
-  return fonts.map((font, number) => (font ? smallest[spec.kind[spec.first[device] + number]] : 0));
+  const smallest = {};
+  labels.forEach(([, font], at) => {
+    const kind = spec.kind[ops[at]];
+    if (font) smallest[kind] = Math.min(font, smallest[kind] ?? font);
+  });
+  return labels.map(([text, font], at) => [text, font ? smallest[spec.kind[ops[at]]] : 0]);
 }
 
 /** The memory of one device as a stepped line above the base of its strip. */

@@ -14,10 +14,23 @@ export function textWidth(text, font) {
 
 /** The size at which `label` fits a box `width` pixels wide; 0 if there is none. */
 export function labelFont(label, width) {
-  let em = 0;
-  for (const letter of label) em += WIDTHS[letter] ?? (/[A-Za-z]/.test(letter) ? 0.69 : 0.64);
+  const em = ems(label);
   const font = Math.min(LARGEST, (width - 1) / em, Math.max(SMALLEST, (width - 6) / em));
   return width >= NARROWEST && font >= SMALLEST ? font : 0;
+}
+
+/** The size at which a number alone fits a box; 0 if there is none. */
+export function numberFont(number, width) {
+  const em = ems(number);
+  const font = Math.min(LARGEST, (width - 1) / em, Math.max(SMALLEST, (width - 2) / em));
+  return font >= SMALLEST ? font : 0;
+}
+
+/** The width of a label, in its own font's size. */
+function ems(label) {
+  let em = 0;
+  for (const letter of label) em += WIDTHS[letter] ?? (/[A-Za-z]/.test(letter) ? 0.69 : 0.64);
+  return em;
 }
 
 /** Round times 0, step, 2 step, ... up to `longest`, at most `most` + 1 of them. */

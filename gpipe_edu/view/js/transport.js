@@ -36,6 +36,11 @@ function button(name, label) {
   return `<button type="button" class="ge-button" data-do="${name}" aria-label="${label}" title="${label}" ${KEPT}>${icon(name)}</button>`;
 }
 
+/** The one button that says in a word what it does: on a first visit a sign alone is not taken for one. */
+function playerFace(name, word) {
+  return `${icon(name)}<span>${word}</span>`;
+}
+
 function icon(name) {
   return `<svg viewBox="0 0 16 16" aria-hidden="true"><path d="${ICONS[name]}"/></svg>`;
 }
@@ -65,7 +70,7 @@ export function createTransport(host, chart, { on, speed, toggles, kernel }) {
   const speeds = SPEEDS.map((each) => `<option value="${each}" ${each === speed ? "selected" : ""}>${each}×</option>`).join("");
   host.innerHTML =
     `<div class="ge-row" role="group" aria-label="Time"><span class="ge-buttons">${button("first", "To the start")}${button("back", "Previous event")}` +
-    `${button("play", "Play")}${button("next", "Next event")}</span>` +
+    `<button type="button" class="ge-button ge-player" data-do="play" ${KEPT}></button>${button("next", "Next event")}</span>` +
     `<input class="ge-scrub" type="range" min="0" step="any" aria-label="Time" ${KEPT}><output class="ge-time"></output>` +
     `<label class="ge-field">speed <select data-speed ${KEPT}>${speeds}</select></label></div>` +
     `<div class="ge-row" role="group" aria-label="View"><span class="ge-buttons">${button("further", "Show more time")}` +
@@ -79,6 +84,7 @@ export function createTransport(host, chart, { on, speed, toggles, kernel }) {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   let pace = speed;
   let playing = null; // what stops the play
+  player.innerHTML = playerFace("play", "Play");
 
   function tell() {
     const shown = chart.specs[0].shown;
@@ -102,16 +108,12 @@ export function createTransport(host, chart, { on, speed, toggles, kernel }) {
   function stop() {
     playing?.();
     playing = null;
-    player.innerHTML = icon("play");
-    player.setAttribute("aria-label", "Play");
-    player.title = "Play";
+    player.innerHTML = playerFace("play", "Play");
   }
 
   function play() {
     if (chart.cursor >= chart.end) go(0);
-    player.innerHTML = icon("pause");
-    player.setAttribute("aria-label", "Pause");
-    player.title = "Pause";
+    player.innerHTML = playerFace("pause", "Pause");
     const shown = (time) => {
       go(time);
       if (chart.cursor >= chart.end) stop();

@@ -32,8 +32,8 @@ for (const [name, wanted] of Object.entries(golden.cases)) {
     const wires = spec.stages.flatMap((_, device) => layout.wiresOf(panel, device));
     near(wires.map(flat), wanted.wires, "wires");
     near(panel.flush.map(({ x, top, bottom, width }) => [x, top, bottom, width]), wanted.flush, "flush");
-    const fonts = spec.stages.flatMap((_, device) => layout.fontsOf(panel, device));
-    near(fonts.map((font, op) => [font ? layout.labelOf(spec, op) : "", font]), wanted.labels, "labels");
+    const found = spec.stages.flatMap((_, device) => layout.labelsOf(panel, device));
+    near(found.map(([text, font]) => [font ? text : "", font]), wanted.labels, "labels");
     const strips = wanted.memory ? spec.stages.map((_, device) => layout.stripOf(panel, device).points) : [];
     near(strips, wanted.strips, "strips");
   });
