@@ -171,13 +171,19 @@ def _next(at: str, notebooks: list[str], pages: dict[str, str]) -> str:
 
 
 def _sections(page: str, title: str, body: str) -> list[list[str]]:
-    """[page, anchor, title, heading, text] for each heading."""
-    body = re.sub(r"<(script|style|svg|pre)\b.*?</\1>", " ", body, flags=re.DOTALL)
+    """[page, anchor, title, heading, text] for each heading.
+
+    Of code on a page of docs the text has each name once, such as that of a module: one looks for what one has seen.
+    """
+    body = re.sub(r"<(script|style|svg)\b.*?</\1>", " ", body, flags=re.DOTALL)
     body = re.sub(r'<div class="after">|<div class="tools">.*?</div>', " ", body, flags=re.DOTALL)
     parts = re.split(r'<h[1-3] id="([^"]*)">(.*?)</h[1-3]>', body, flags=re.DOTALL)
     rows = []
     for anchor, heading, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        rows.append([page, anchor, title, _bare(heading), _bare(text)[:1500]])
+        code = " ".join(re.findall(r"<pre\b.*?</pre>", text, flags=re.DOTALL)) if page.startswith("docs/") else ""
+        names = " ".join(dict.fromkeys(re.findall(r"[A-Za-z_][\w.]+", _bare(code))))
+        prose = _bare(re.sub(r"<pre\b.*?</pre>", " ", text, flags=re.DOTALL))
+        rows.append([page, anchor, title, _bare(heading), f"{prose[:1500]} {names[:1500]}".strip()])
     return rows
 
 

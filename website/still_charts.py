@@ -100,11 +100,12 @@ def _renamed(text: str, number: int) -> str:
 
 def plot(figure: Any) -> str:
     """A matplotlib figure as HTML: as it is, and for phones as wide as one, its panels below each other."""
-    from IPython.core.pylabtools import print_figure
+    from IPython.core import pylabtools
 
-    wide = print_figure(figure, base64=True)
+    draw: Any = pylabtools.print_figure
+    wide = draw(figure, base64=True)
     with _as_on_a_phone(figure):
-        narrow = print_figure(figure, base64=True, dpi=2 * _PER_INCH)  # a phone's screen is fine
+        narrow = draw(figure, base64=True, dpi=2 * _PER_INCH)  # a phone's screen is fine
     return (
         f'<picture><source media="{_ON_PHONES}" srcset="data:image/png;base64,{narrow.strip()}">'
         f'<img src="data:image/png;base64,{wide.strip()}" alt="{escape(repr(figure))}"></picture>'
@@ -122,10 +123,11 @@ def _as_on_a_phone(figure: Any) -> Iterator[None]:
         undo.callback(figure.set_size_inches, width, height)
         panels = [ax for ax in figure.axes if ax.get_subplotspec() is not None]
         rows = len(panels) if {ax.get_subplotspec().rowspan.start for ax in panels} == {0} else 1
-        for place, ax in zip(GridSpec(rows, 1, figure=figure), panels if rows > 1 else (), strict=False):
+        grid = GridSpec(rows, 1, figure=figure)
+        for row, ax in enumerate(panels if rows > 1 else ()):
             undo.callback(ax.set_subplotspec, ax.get_subplotspec())
             undo.callback(ax.label_outer)
-            ax.set_subplotspec(place)
+            ax.set_subplotspec(grid[row, 0])
             ax.tick_params(axis="y", labelleft=True)
         for ax in figure.axes:
             for words in (*(child for child in ax.get_children() if isinstance(child, Text)), ax.xaxis.label):

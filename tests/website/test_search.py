@@ -2,6 +2,8 @@
 
 import pytest
 
+from website.pages import _sections
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 FOCUSED = "[...document.querySelectorAll('#found a')].indexOf(document.activeElement)"
@@ -30,6 +32,22 @@ def test_enter_goes_to_the_first_hit(page, words, where):
     page.locator("header input").fill(words)
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/{where}")
+
+
+def test_what_one_comes_for_from_work_is_found(page):
+    for words, where in (("Hugging Face", "at_work.html"), ("13B", "at_work.html"), ("PyTorch pipelining", "docs/")):
+        page.locator("header input").fill(words)
+        page.locator("#found p", has_text="found:").wait_for()
+        hits = page.evaluate("[...document.querySelectorAll('#found a')].map((hit) => hit.href)")
+        assert any(where in hit for hit in hits), (words, hits)
+
+
+def test_names_in_the_code_of_docs_are_found():
+    body = '<h2 id="two">Two</h2><p>With PyTorch alone.</p><pre>from torch.distributed.pipelining import X</pre>'
+    assert _sections("docs/a.html", "A", body) == [
+        ["docs/a.html", "two", "A", "Two", "With PyTorch alone. from torch.distributed.pipelining import"]
+    ]
+    assert _sections("notebooks/a.html", "A", body)[0][-1] == "With PyTorch alone."
 
 
 def test_all_words_have_to_be_there(page):
