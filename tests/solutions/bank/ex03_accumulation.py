@@ -293,6 +293,25 @@ BANK.changed(
 )
 
 
+BANK.changed(
+    "decay-twice",
+    "adds_the_decay_itself",
+    STEP,
+    "decay = optimizer.param_groups[0]['weight_decay']\n"
+    "    for weight in net.parameters():\n"
+    "        if weight.grad is not None: weight.grad += decay * weight.detach()\n"
+    f"    {STEP}",
+)
+BANK.changed(
+    "frozen-layer",
+    "zeros_for_frozen_weights",
+    STEP,
+    "for weight in net.parameters():\n"
+    "        if weight.grad is None: weight.grad = torch.zeros_like(weight)\n"
+    f"    {STEP}",
+)
+
+
 @BANK.wrong("frozen-layer")
 def gradients_of_all_weights(net, loss_fn, optimizer, x, y, M):
     weights, total = list(net.parameters()), 0.0

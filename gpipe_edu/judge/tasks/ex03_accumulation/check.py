@@ -37,8 +37,9 @@ class JudgedStep:
 
     ran: what it ran of the network. x: the samples. parts: each micro-batch alone. before: gradients that were there,
     those of the step before if it was not the first. gradient: what moved the weights that are trained. grads, weights,
-    loss: the true ones. training: the mode of the network. frozen: whether it has layers that stay as they are.
-    numbers: in the target of one sample.
+    loss: the true ones. decay: what the optimizer adds to that gradient, as the weights decay. training: the mode of
+    the network. frozen: of so many arrays the layers stay as they are, at the front. numbers: in the target of one
+    sample.
     """
 
     step: WatchedStep
@@ -51,8 +52,9 @@ class JudgedStep:
     grads: list[Array]
     weights: list[Array]
     loss: float
+    decay: list[Array]
     training: bool
-    frozen: bool
+    frozen: int
     numbers: int
 
     @property
@@ -71,7 +73,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     for loss in ("smoothed", "lopsided"):
         _small(exam, rng, 9, 4, loss=loss, blame="own-loss")
     _small(exam, rng, 9, 4, training=False)
-    _small(exam, rng, 9, 4, frozen=2, blame="frozen-layer")
+    _small(exam, rng, 9, 4, decay=0.1)
+    _small(exam, rng, 9, 4, decay=0.1, frozen=2, blame="frozen-layer")  # which moves what has a gradient of zero
     _small(exam, rng, 9, 4, loss="mse", far=1000.0)  # gradients that no usual bound lets pass
     with exam.blame_on("only-small"):
         _small(exam, rng, 40, 20, steps=1)
@@ -88,6 +91,7 @@ def _small(
     training: bool = True,
     far: float = 1.0,
     frozen: int = 0,
+    decay: float = 0.0,
     steps: int = 3,
     blame: str = "",
 ) -> None:
@@ -106,9 +110,10 @@ def _small(
     call += WORDING.get(loss, "")
     call += f", y about {far:g}" if far > 1 else ""
     call += "" if training else ", net in evaluation mode"
+    call += f", an optimizer with weight_decay={decay:g}" if decay else ""
     call += f", the first {frozen} layers of net frozen and in evaluation mode" if frozen else ""
     batches, leftover = [batch(N) for _ in range(steps)], batch(6) if old else None
-    question = StepsQuestion(items_of(layers), batches, M, 0.5 / far, loss, training, leftover, frozen)
+    question = StepsQuestion(items_of(layers), batches, M, 0.5 / far, loss, training, leftover, frozen, decay)
     _judge(exam, call, question, blame)
 
 
@@ -129,6 +134,7 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
     others = with_other_weights(question.items, exam.secret)
     given = question._replace(items=others)._asdict()
     apart = [real - other for real, other in zip(*map(arrays_of_items, (question.items, others)), strict=True)]
+    drift = [np.zeros_like(part) for part in apart]
     trained = slice(len(arrays_of(truths[0].layers[:frozen])), None)
     with blamed():
         found = exam.case(call).ask(traps, asked, **given)
@@ -136,8 +142,16 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
     before = flat(ref.train_sequential(truths[0].layers, *leftover, loss=loss)[1]) if leftover else None
     for index, came in enumerate(found):
         step, truth = WatchedStep(*came), truths[index]
-        step = step._replace(weights=[a + b for a, b in zip(step.weights, apart, strict=True)])
         (x, y), was = question.batches[index], arrays_of(truth.layers)
+        decay = [question.decay * (real - part) for real, part in zip(was, apart, strict=True)][trained]
+        # Weights that differ decay by different amounts: what they are apart decays, too, with a momentum of its own.
+        drift[trained] = [
+            MOMENTUM * speed + question.decay * part
+            for speed, part in zip(drift[trained], apart[trained], strict=True)
+        ]
+        apart = [part - question.rate * speed for part, speed in zip(apart, drift, strict=True)]
+        step = step._replace(weights=[a + b for a, b in zip(step.weights, apart, strict=True)])
+        moved_by = _moved_by(was, step.weights, truth.velocity, question.rate)
         judged = JudgedStep(
             step=step,
             ran=PieceRuns(asked.runs_of(index), [place for place, item in enumerate(question.items) if item]),
@@ -145,12 +159,13 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
             x=x,
             parts=parts_of(truth.layers, x, y, M, loss=loss, stage=slice(frozen, None)),
             before=before,
-            gradient=_moved_by(was, step.weights, truth.velocity, question.rate)[trained],
+            gradient=[g - question.decay * w for g, w in zip(moved_by[trained], was[trained], strict=True)],
             grads=truth.grads[trained],
             weights=truth.weights,
             loss=truth.loss,
+            decay=decay,
             training=question.training,
-            frozen=frozen > 0,
+            frozen=trained.start,
             numbers=y[0].size,
         )
         case = exam.case(f"{call}: step {index}")
@@ -187,7 +202,11 @@ def _true_steps(question: StepsQuestion) -> Iterator[_TrueStep]:
         loss, grads = ref.train_sequential(layers, x, y, loss=LOSSES[question.loss])
         for value in flat(grads[: question.frozen]):
             value[...] = 0.0
-        optimizer.step(grads)
+        decayed = deepcopy(grads)
+        for layer, sums in list(zip(layers, decayed, strict=True))[question.frozen :]:
+            for name, value in layer.params.items():
+                sums[name] += question.decay * value
+        optimizer.step(decayed)
         yield _TrueStep(before, velocity, loss, flat(grads), arrays_of(layers))
 
 
@@ -254,6 +273,9 @@ def _about_weights(judged: JudgedStep) -> Signs:
     off = ref.gradient_difference(judged.step.weights, judged.weights)
     if off < 1e-9:
         return
+    still = slice(judged.frozen)
+    frozen_moved = ref.gradient_difference(judged.step.weights[still], judged.weights[still]) > 1e-9
+    yield Sign("frozen-layer", judged.frozen > 0 and frozen_moved)
     grads = [part for part in judged.step.grads if part is not None]
     yield Sign("weights-moved", ref.gradient_difference(grads, judged.grads) < 1e-9)
     yield Sign("empty-piece", judged.ran.ran_empty and not np.isfinite(off))
@@ -263,6 +285,9 @@ def _about_weights(judged: JudgedStep) -> Signs:
         beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
     yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
     right = judged.parts.total(judged.parts.shares)
+    twice = [part + more for part, more in zip(right, judged.decay, strict=True)]
+    decays = any(np.any(part) for part in judged.decay)
+    yield Sign("decay-twice", decays and ref.gradient_difference(judged.gradient, twice) < 1e-6)
     factor = factor_of(judged.gradient, right)
     yield Sign("numbers-counted", judged.numbers > 1 and abs(factor - judged.numbers) < 1e-6 * judged.numbers)
     yield Sign("shortened", 0 < factor < 1, words={"factor": f"{factor:.3g}"})

@@ -29,7 +29,7 @@ class StepsQuestion(NamedTuple):
     """Steps of SGD in PyTorch, one for each batch, on a network whose real weights the judge has.
 
     leftover: a batch whose gradients are there before the first one. frozen: so many layers at the front are in
-    evaluation mode, and their weights ask for no gradients.
+    evaluation mode, and their weights ask for no gradients. decay: of the weights, by the optimizer.
     """
 
     items: list[Item]
@@ -40,6 +40,7 @@ class StepsQuestion(NamedTuple):
     training: bool = True
     leftover: tuple[Array, Array] | None = None
     frozen: int = 0
+    decay: float = 0.0
 
 
 class WatchedStep(NamedTuple):
@@ -188,7 +189,7 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
         "mse": _squared_error,
     }
     loss_fn = losses[asked.loss]
-    optimizer = torch.optim.SGD(net.parameters(), lr=asked.rate, momentum=MOMENTUM)
+    optimizer = torch.optim.SGD(net.parameters(), lr=asked.rate, momentum=MOMENTUM, weight_decay=asked.decay)
     if asked.leftover is not None:
         x, y = map(torch.from_numpy, asked.leftover)
         loss_fn(net(x), y).backward()
