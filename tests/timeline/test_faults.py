@@ -73,6 +73,31 @@ def test_a_rank_that_waits_for_its_sends_begins_nothing_meanwhile(schedule):
     assert begun_meanwhile(step_with_fault(schedule, LAYERS), 1)
 
 
+def test_every_other_rank_begins_something_meanwhile(schedule):
+    """In each draw of chance: else nobody could tell which rank it is that waits."""
+    for layers in [4, 4, 4, 4], LAYERS:
+        for fault in [{"slow_rank": 2}, *({"waits_for_sends": k} for k in range(4))]:
+            for seed in (0, 1, 13, 22, 55):
+                timeline = step_with_fault(schedule, layers, **fault, seed=seed)
+                never = [k for k in range(4) if not begun_meanwhile(timeline, k)]
+                assert never == [fault[name] for name in fault if name == "waits_for_sends"], (layers, fault, seed)
+
+
+def test_where_another_rank_waits_as_well_it_is_refused():
+    with pytest.raises(ValueError, match=r"rank 0 never begins an op .*: take more micro-batches"):
+        step_with_fault(gpipe(2, 1), [4, 4], waits_for_sends=1)
+    step_with_fault(gpipe(2, 1), [4, 4], slow_rank=1)
+
+
+def test_a_message_leaves_its_link_before_it_is_there(schedule):
+    """Who waits for the first begins ops before the second."""
+    timeline = step_with_fault(schedule, LAYERS, waits_for_sends=1, waits_for_link=3)
+    assert all(one.start < one.end < one.there for one in timeline.messages)
+    sent, row = [one for one in timeline.messages if one.source == 3], timeline.row(3)
+    assert not any(one.start <= span.start < one.end for one in sent for span in row)
+    assert begun_meanwhile(timeline, 3)
+
+
 def test_one_op_stumbles_and_another_seed_is_another_step(schedule):
     timeline = step_with_fault(schedule, [4] * 4, seed=1)
     long = [

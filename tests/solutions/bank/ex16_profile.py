@@ -101,7 +101,7 @@ changed(
     'ops = [span.end - span.start for span in timeline.row(k) if span.op.kind == "B"]',
     "ops = [span.end - span.start for span in timeline.row(k)[::2]]",
 )
-changed("other-rank", "link_behind_the_sender", "min(message.source, message.target)", "min(message.source, K - 2)")
+changed("link-by-sender", "link_behind_the_sender", "min(message.source, message.target)", "min(message.source, K - 2)")
 changed(
     "blames-the-victim",
     "most_idle_has_no_overlap",
@@ -289,14 +289,46 @@ def by_ranks(timeline, layers):
 
 @BANK.right
 def last_that_begins_nothing(timeline, layers):
-    """No overlap: the last rank whose next op begins only behind the message of the one before. Others never do."""
+    """No overlap: the last rank whose next op begins only when the message of the one before is there."""
     name, where = step_by_step(timeline, layers)
-    ends = {message.op: message.end for message in timeline.messages}
+    arrivals = {message.op: message.there for message in timeline.messages}
     for k in range(len(layers)):
         pairs = pairwise(timeline.row(k))
-        if name == "no overlap" and all(b.start >= ends[a.op] for a, b in pairs if a.op in ends):
+        if name == "no overlap" and all(b.start >= arrivals[a.op] for a, b in pairs if a.op in arrivals):
             where = k
     return name, where
+
+
+changed("until-the-end", "last_behind_the_link", "message.there", "message.end", of=last_that_begins_nothing)
+changed(
+    "until-the-end", "first_behind_the_link", "s.start < m.there", "s.start < m.end", of=cut_first_and_messages_last
+)
+
+
+@BANK.right
+def links_by_the_time_that_they_are_busy(timeline, layers):
+    """A message takes longer in all on a slow link, and keeps it busy for longer."""
+    name, where = step_by_step(timeline, layers)
+    if name in ("slow link", "no overlap"):
+        busy = [[] for _ in layers[1:]]
+        for message in timeline.messages:
+            busy[min(message.source, message.target)].append(message.end - message.start)
+        usual = [median(times) for times in busy]
+        if max(usual) > 3 * min(usual):
+            return "slow link", usual.index(max(usual))
+    return name, where
+
+
+@BANK.wrong("undivided")
+def cut_by_layers_ranks_by_time(timeline, layers):
+    found = cut_first_and_messages_last(timeline, layers)
+    if found and found[0] == "uneven cut":
+        return found
+    ranks = range(len(layers))
+    usual = [median(s.end - s.start for s in timeline.row(k) if s.op.kind == "F") for k in ranks]
+    if max(usual) > 1.3 * median(usual):
+        return "slow rank", usual.index(max(usual))
+    return found if found and found[0] != "slow rank" else ("no overlap", 0)
 
 
 @BANK.right

@@ -146,8 +146,7 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
         decay = [question.decay * (real - part) for real, part in zip(was, apart, strict=True)][trained]
         # Weights that differ decay by different amounts: what they are apart decays, too, with a momentum of its own.
         drift[trained] = [
-            MOMENTUM * speed + question.decay * part
-            for speed, part in zip(drift[trained], apart[trained], strict=True)
+            MOMENTUM * speed + question.decay * part for speed, part in zip(drift[trained], apart[trained], strict=True)
         ]
         apart = [part - question.rate * speed for part, speed in zip(apart, drift, strict=True)]
         step = step._replace(weights=[a + b for a, b in zip(step.weights, apart, strict=True)])

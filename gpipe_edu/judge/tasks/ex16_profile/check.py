@@ -21,12 +21,13 @@ _KNOBS: Final = {SLOW_RANK: "slow_rank", SLOW_LINK: "slow_link", NO_OVERLAP: "wa
 
 
 class Profile(NamedTuple):
-    """A step, and what is wrong with it, where."""
+    """A step, and what is wrong with it, where. beside: a rank that waits for its link, which is no fault, if any."""
 
     timeline: Timeline
     layers: list[int]
     fault: str
     rank: int
+    beside: int | None = None
 
 
 class Diagnosis(NamedTuple):
@@ -43,9 +44,12 @@ _FIRST: Final = (
     "not-per-layer",
     "as-fast",
     "one-hiccup",
+    "undivided",
     "one-layer-off",
+    "until-the-end",
     "begins-at-start",
     "link-behind",
+    "link-by-sender",
     "blames-the-victim",
     "overlap-for-link",
     "link-for-overlap",
@@ -61,7 +65,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     """Each fault several times, in an order by chance, with few ranks and with many, one layer less or more on one of
     them, and an op that stumbles where a rank begins. Some show what else goes right by chance: a mean, of few
     micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender; a
-    cut called uneven by the ratio of layers.
+    cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link.
     Then two without messages, as some profilers have none; and in another unit of time."""
     profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
     profiles += [_draw(rng, fault, rng.randint(3, 6), 1, M=4, first="B") for fault in FAULTS]
@@ -69,6 +73,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     profiles += [_draw(rng, fault, rng.randint(3, 6), -1, first="F", recipes=(one_f_one_b,)) for fault in FAULTS]
     profiles.append(_draw(rng, UNEVEN, 4, each=8, wanted=lambda profile: max(profile.layers) == 8 + 2))
     profiles.append(_draw(rng, SLOW_LINK, 6, -1, wanted=lambda profile: _by_senders(profile) != profile.rank))
+    profiles.append(_draw(rng, SLOW_RANK, 4, -1, wanted=lambda profile: profile.layers[profile.rank] == 4 - 1))
+    profiles += [_draw(rng, NO_OVERLAP, 4, -1, beside=beside) for beside in (-1, 1)]
     rng.shuffle(profiles)
     _judge([_ask(exam, profile) for profile in profiles])
     with exam.blame_on("without-messages"):
@@ -89,23 +95,33 @@ def _draw(
     M: int = 0,
     each: int = 4,
     first: str = "",
+    beside: int = 0,
     recipes: Sequence[Callable[[int, int], Schedule]] = (gpipe, one_f_one_b),
     wanted: Callable[[Profile], bool] = lambda profile: True,
 ) -> Profile:
     """A profile of K ranks. off: how many layers more one rank has, if the cut is not what is wrong. M: by chance if 0.
     each: the layers of all others. first: a kind, and the op that takes long once is the first one of it on a rank that
-    is not at fault: the last one, whose warm-up is its first forward, or the one in front of it."""
+    is not at fault: the last one, whose warm-up is its first forward, or the one in front of it. beside: so far behind
+    the one at fault a rank begins nothing before its own message has left the link."""
     while True:
         layers, rank = [each] * K, rng.randrange(K - 1 if fault == SLOW_LINK else K)
+        waits = rank + beside if beside else None
+        if waits not in (None, *range(K)):
+            continue
         if fault == UNEVEN:
             layers[rank] += rng.randint(2, 4)
         else:
             layers[rng.randrange(K)] += off
         schedule = rng.choice(recipes)(K, M or rng.randint(4, 12))
         knobs: dict[str, Any] = {_KNOBS[fault]: rank} if fault in _KNOBS else {}
+        knobs["waits_for_link"] = waits
         row = schedule.rows[K - 1 if rank < K - 1 else K - 2]
         knobs["stumbles"] = next((op for op in row if op.kind == first), None)
-        profile = Profile(step_with_fault(schedule, layers, seed=rng.randrange(2**32), **knobs), layers, fault, rank)
+        try:
+            timeline = step_with_fault(schedule, layers, seed=rng.randrange(2**32), **knobs)
+        except ValueError:  # another rank waits as well
+            continue
+        profile = Profile(timeline, layers, fault, rank, waits)
         others = [k for k in range(K) if (fault, k) != (NO_OVERLAP, rank)]
         if all(_overlap(profile.timeline, k) > 0.2 for k in others) and wanted(profile):
             return profile
@@ -119,7 +135,7 @@ def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
     mine = [message for message in timeline.messages if message.source == k]
     starts = [span.start for span in timeline.row(k)]
     meanwhile = [
-        any(one.start < start < one.end or (at_once and start == one.start) for start in starts) for one in mine
+        any(one.start < start < one.there or (at_once and start == one.start) for start in starts) for one in mine
     ]
     return sum(meanwhile) / len(mine)
 
@@ -134,7 +150,7 @@ def _by_senders(profile: Profile) -> int:
 
 def _ask(exam: Exam, profile: Profile, messages: bool = True, second: float = 1) -> Diagnosis:
     """messages: whether there are any. second: what the profile's unit of time is in the learner's."""
-    timeline, layers, fault, rank = profile
+    timeline, layers, fault, rank, _ = profile
     K, M = len(layers), len(timeline.row(0)) // 2
     call = f"{K} ranks with {layers} layers, {plural(M, 'micro-batch')}"
     call += "" if messages else ", a profile without messages"
@@ -167,7 +183,7 @@ def _judge(asked: Sequence[Diagnosis]) -> None:
 
 
 def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
-    _, layers, fault, rank = one.profile
+    _, layers, fault, rank, beside = one.profile
     words = {"rank": rank, "layers": layers[rank], "fault": fault}
     called_slow = [other for other in asked if other.fault == SLOW_RANK != other.profile.fault]
     stumbled = all(other.rank == _stumble(other).device for other in called_slow)
@@ -177,6 +193,10 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     if one.fault == SLOW_RANK and fault == UNEVEN:
         own = all(other.rank == other.profile.rank for other in called_slow if other.profile.fault == UNEVEN)
         return Sign("not-per-layer" if own else "as-fast", words=words | {"said": one.rank})
+    if fault == SLOW_RANK and layers[rank] < max(layers) and _needs_division(one):
+        return Sign("undivided", words=words)
+    if one.fault == NO_OVERLAP and one.rank == beside and _as_if_there_at_the_end(one) == [fault, rank]:
+        return Sign("until-the-end", words={"said": one.rank})
     called_uneven = [other for other in asked if other.fault == UNEVEN != other.profile.fault]
     if one in called_uneven and (
         all(other.profile.layers[other.rank] > median(other.profile.layers) for other in called_uneven)
@@ -189,8 +209,9 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     if one.fault == fault:
         alike = [other for other in asked if other.fault == other.profile.fault == fault]
         if fault == SLOW_LINK:
-            behind = all(other.rank == other.profile.rank + 1 for other in alike)
-            return Sign("link-behind" if behind else "other-rank", words=words)
+            behind = {other.rank - other.profile.rank for other in alike}
+            slip = "link-behind" if behind == {1} else "link-by-sender" if behind == {0, 1} else "other-rank"
+            return Sign(slip, words=words)
         words |= {"rank": one.rank, "op": _stumble(one).op}
         stumbling = [(_stumble(other).device, _longest(other.profile.timeline).device) for other in alike]
         stumbled = all(other.rank in ranks for other, ranks in zip(alike, stumbling, strict=True))
@@ -234,7 +255,30 @@ def _without_stumble(one: Diagnosis) -> Any:
         (device, op, start, start + (end - start) / 3 if op == stumble else end)
         for device, op, start, end in one.given["spans"]
     ]
-    found, _ = one.case.ask(**one.given | {"spans": spans})
+    return _ask_again(one, spans=spans)
+
+
+def _needs_division(one: Diagnosis) -> bool:
+    """Whether the fault is found if all times are those for one layer; and if the ranks have equally many, too, where
+    it makes no difference to whoever divides by them."""
+    _, layers, fault, rank, _ = one.profile
+    spans = [
+        (device, op, start, start + (end - start) / layers[device]) for device, op, start, end in one.given["spans"]
+    ]
+    alike = [max(layers)] * len(layers)
+    return all(_ask_again(one, spans=spans, layers=given) == [fault, rank] for given in (layers, alike))
+
+
+def _as_if_there_at_the_end(one: Diagnosis) -> Any:
+    """What is said if each message is on its link until it is there."""
+    messages = [
+        (op, source, target, start, there, there) for op, source, target, start, _, there in one.given["messages"]
+    ]
+    return _ask_again(one, messages=messages)
+
+
+def _ask_again(one: Diagnosis, **other: Any) -> Any:
+    found, _ = one.case.ask(**one.given | other)
     return found
 
 
