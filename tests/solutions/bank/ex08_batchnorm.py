@@ -25,7 +25,7 @@ def in_two_parts(running_mean, running_var, counts, means, variances, momentum=0
     return mean, var
 
 
-@BANK.wrong("cancellation")
+@BANK.right
 def from_squares(running_mean, running_var, counts, means, variances, momentum=0.1):
     N = sum(counts)
     mean = sum(n * m for n, m in zip(counts, means, strict=True)) / N
@@ -72,10 +72,34 @@ BANK.changed("rounded", "single_precision", "return mean, var", "return np.float
 BANK.changed("corrected-first", "corrects_the_reports", "n * v for", "n * v * n / max(1, n - 1) for")
 BANK.changed("divided-by-N-M", "degrees_of_freedom_of_a_pooled_variance", "(N - 1)", "max(1, N - len(counts))")
 BANK.changed(
-    "cancellation",
-    "squares_of_the_means_only",
-    BETWEEN,
-    "sum(n * m**2 for n, m in zip(counts, means, strict=True)) / N - mean**2",
+    "corrects-the-old",
+    "corrects_what_it_has_mixed",
+    VAR,
+    "within + between",
+    "momentum * var",
+    "momentum * var) * (N / (N - 1))",
+    "(1 - momentum) * running_var",
+    "((1 - momentum) * running_var",
+)
+BANK.changed(
+    "momentum-reversed",
+    "keeps_the_old_variance",
+    "(1 - momentum) * running_var + momentum",
+    "momentum * running_var + (1 - momentum)",
+)
+BANK.changed("no-running", "variance_of_the_batch", "(1 - momentum) * running_var + momentum * var", "var")
+BANK.changed("adds-up", "adds_to_the_old_variance", "(1 - momentum) * running_var", "running_var")
+BANK.changed(
+    "last-only",
+    "the_last_variance_wins",
+    MIXED,
+    MIXED.replace("* var", "* variances[-1] * counts[-1] / max(1, counts[-1] - 1)"),
+)
+BANK.changed(
+    "momentum-ignored",
+    "a_momentum_of_its_own_for_the_variance",
+    "(1 - momentum) * running_var + momentum *",
+    "0.9 * running_var + 0.1 *",
 )
 BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
 BANK.changed("mean-of-variances", "averages_both", VAR, "within")

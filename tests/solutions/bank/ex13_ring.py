@@ -323,6 +323,15 @@ FEW = [(half, half.replace("D - 1", "min(1, D - 1)")) for half in (FIRST, SECOND
 BANK.changed("some-missing", "rounds_of_two_devices", *FEW[0], *FEW[1])
 NONE = [(half, half.replace("D - 1", "D - 2")) for half in (FIRST, SECOND)]
 BANK.changed("nothing-sent", "one_round_less_in_both_halves", *NONE[0], *NONE[1])
+BANK.changed("wrong-way", "second_half_upwards", "rank + 1 - step", "rank + 1 + step")
+BANK.changed(
+    "wrong-way",
+    "both_halves_upwards",
+    "p = (rank - step) % D",
+    "p = (rank + step) % D",
+    "rank + 1 - step",
+    "rank - 1 + step",
+)
 BANK.changed("same-piece", "no_rank_in_either_half", "p = (rank - step) % D", "p = -step % D", "rank + 1", "1")
 BANK.changed("same-piece", "no_rank_in_the_first_half", "p = (rank - step) % D", "p = -step % D")
 BANK.changed("same-piece", "no_rank_in_the_second_half", "p = (rank + 1 - step) % D", "p = (1 - step) % D")

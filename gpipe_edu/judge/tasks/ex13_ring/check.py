@@ -7,6 +7,7 @@ did wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
@@ -116,6 +117,9 @@ def _about_the_sums(
     for start, half in ((0, "first"), (D - 1, "second")):
         numbers = [_number_of(sent[start], of_piece) if len(sent) > start else None for sent in messages]
         yield sign("same-piece", len(set(numbers)) == 1 and numbers[0] is not None)._replace(words={"half": half})
+        whole = [sent if len(sent) == 2 * (D - 1) else [] for sent in messages]
+        rounds = [[_number_of(one, of_piece) for one in sent[start : start + D - 1]] for sent in whole]
+        yield sign("wrong-way", all(_counts_up(numbers, D) for numbers in rounds))._replace(words={"half": half})
     others = [(k, p, q) for k, p in places for q in devices if p != q and right[p].shape == right[q].shape]
     yield sign("other-place", any(np.allclose(sums[k][p], right[q], rtol=0, atol=1e-6) for k, p, q in others))
     yield sign("added-twice", max((float(np.max(one)) for one in found), default=0) > 1.5)
@@ -130,6 +134,12 @@ def _about_the_sums(
 def _number_of(message: Array, of_piece: Sequence[Sequence[Array]]) -> int | None:
     """Of which number a piece is that was sent, a device's own or a sum of several devices'."""
     return next((p for p, pieces in enumerate(of_piece) if shares_in(message, pieces) is not None), None)
+
+
+def _counts_up(numbers: Sequence[int | None], D: int) -> bool:
+    """Whether in each round of one half a device sends the piece behind that of the round before."""
+    known = [number for number in numbers if number is not None]
+    return D > 2 and len(known) == D - 1 and all((b - a) % D == 1 for a, b in pairwise(known))
 
 
 def _is_own(shares: dict[tuple[int, int], Array | None]) -> bool:
