@@ -47,8 +47,8 @@ def about_ring_failure(failure: Failure, trouble: Trouble, diaries: Diaries, len
     log = MessageLog(diaries)
     if failure.reason in ("size", "dtype"):
         sent, received = next(pair for pair in log.pairs() if _form(pair[0]) != _form(pair[1]))
-        numbers = f"{plural(received.size, 'number')} of {received.dtype}"
-        expected, came = f"received as {numbers}", f"sent {plural(sent.size, 'number')} of {sent.dtype}"
+        forms = [f"{plural(post.size, 'number')} of {post.dtype}" for post in (sent, received)]
+        expected, came = "one piece of float64, sent and received", "sent {}, received as {}".format(*forms)
         whole = sent.size == sum(lengths) and len(lengths) > 1
         yield Sign("whole-gradient", whole, expected=expected, came=came, trouble=trouble)
         yield Sign("dtype", failure.reason == "dtype", expected=expected, came=came, trouble=trouble)

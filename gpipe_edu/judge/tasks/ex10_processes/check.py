@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpipe_edu import gpipe, one_f_one_b
+from gpipe_edu import gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.base.words import off_by, percent, plural
-from gpipe_edu.distributed.deadlocks import MessageLog
+from gpipe_edu.distributed.deadlocks import MessageLog, Post
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.judge import weighting
 from gpipe_edu.judge.case import Exam, Sign, Signs, try_beliefs
@@ -25,7 +25,7 @@ from gpipe_edu.judge.guest.processes import Diaries, Failure
 from gpipe_edu.judge.networks import arrays_of_items, draw_digits, items_of
 from gpipe_edu.judge.processes import judge_failure
 from gpipe_edu.judge.remote_layers import with_other_weights
-from gpipe_edu.judge.tasks.ex10_processes.perform import ProcessAnswer, RunAnswer, RunQuestion, cuts_of
+from gpipe_edu.judge.tasks.ex10_processes.perform import ProcessAnswer, RunAnswer, RunQuestion, cuts_of, width_of
 from gpipe_edu.schedule import Schedule
 
 from .step_run import OwnRuns, StepRun, about_buffers, about_habits, about_messages, about_ops, last_step
@@ -85,7 +85,7 @@ def _judge(
     answer = case.ask_for(RunAnswer, asked._replace(items=others), None, ran)
     if answer.failure:
         failure = Failure(*answer.failure)
-        judge_failure(case, failure, lambda trouble: _about_the_end(schedule, failure, trouble, answer.diaries))
+        judge_failure(case, failure, lambda trouble: _about_the_end(asked, failure, trouble, answer.diaries))
     processes = [ProcessAnswer(*process) for process in answer.processes]
     run = StepRun(asked, others, ran, processes, [last_step(diary) for diary in answer.diaries])
     case.judge(about_habits(schedule, run.diaries))
@@ -108,9 +108,9 @@ def _judge(
     return run
 
 
-def _about_the_end(schedule: Schedule, failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
-    yield from about_habits(schedule, diaries)
-    yield from about_failure(failure, trouble, diaries)
+def _about_the_end(asked: RunQuestion, failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
+    yield from about_habits(asked.schedule, diaries)
+    yield from about_failure(asked, failure, trouble, diaries)
 
 
 def about_weights(run: StepRun) -> Signs:
@@ -194,25 +194,41 @@ _ERRORS: Final = (
 """What a message of PyTorch's contains."""
 
 
-def about_failure(failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
+def about_failure(asked: RunQuestion, failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
     """If none of them shows, it is an error like others. diaries: up to then."""
     reason = "unwaited" if failure.reason == "lost" else failure.reason  # which of the two is a matter of luck
     if reason == "size":
-        yield from _about_sizes(trouble, diaries)
+        yield from _about_sizes(asked, trouble, diaries)
     for name in _REASONS:
         yield Sign(name, reason == name, trouble=trouble)
     yield from _about_none(failure.message, trouble, diaries)
     for sent, received in MessageLog(diaries).pairs():  # which raises no error by itself, but what computes with it may
-        expected, came = f"received as {received.shape}", f"sent {sent.shape}"
+        expected, came = _shapes_in_words(asked, diaries, sent, received)
         larger = sent.shape[1:] == received.shape[1:] and sent.shape[:1] < received.shape[:1]
         yield Sign("first-size", larger, expected=expected, came=came, trouble=trouble)
     for slip, words in _ERRORS:
         yield Sign(slip, words in failure.message, trouble=trouble)
 
 
-def _about_sizes(trouble: Trouble, diaries: Diaries) -> Signs:
+def _shapes_in_words(asked: RunQuestion, diaries: Diaries, sent: Post, received: Post) -> tuple[str, str]:
+    """What a message and its buffer should have had, and what they had."""
+    schedule, front = asked.schedule, min(sent.rank, received.rank)
+    kind = "F" if sent.rank < received.rank else "B"
+    ops = [op for op in schedule.rows[sent.rank] if op.kind == kind]
+    earlier = [
+        post
+        for post in MessageLog(diaries).posts[sent.rank].values()
+        if post.sends and post.peer == received.rank and post.number < sent.number
+    ]
+    counts = [len(piece) for piece in split_batch(asked.x, schedule.micro_batches)]
+    width = width_of(asked.items, cuts_of(len(asked.items), schedule.stages)[front + 1])
+    right = counts[ops[len(earlier) % len(ops)].micro_batch], width
+    return f"{right}, sent and received", f"sent {sent.shape}, received as {received.shape}"
+
+
+def _about_sizes(asked: RunQuestion, trouble: Trouble, diaries: Diaries) -> Signs:
     for sent, received in MessageLog(diaries).pairs():
-        expected, came = f"received as {received.shape}", f"sent {sent.shape}"
+        expected, came = _shapes_in_words(asked, diaries, sent, received)
         other, same_features = sent.shape != received.shape, sent.shape[1:] == received.shape[1:]
         goes_back = sent.rank > received.rank
         yield Sign(

@@ -104,7 +104,7 @@ def run_in_process(run_stage: Any, k: int, asked: RunQuestion, counts: list[int]
     if asked.evaluating:
         stage[0].eval()
     seen = _Seen(stage)
-    shapes: list[tuple[int, ...]] = [(n, _width(items, a)) for n in counts]
+    shapes: list[tuple[int, ...]] = [(n, width_of(items, a)) for n in counts]
     tensors = None if pieces is None else [torch.from_numpy(piece) for piece in pieces]
     loss_fn, ops = torch.nn.CrossEntropyLoss(), list(asked.schedule.rows[k])
 
@@ -180,6 +180,6 @@ def _number(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | np.number) else with_article(type(value).__name__)
 
 
-def _width(items: list[Item], layer: int) -> int:
+def width_of(items: list[Item], layer: int) -> int:
     """How many features go into a layer: as many as into the next Linear, for a Tanh keeps their number."""
     return next(len(item[0]) for item in items[layer:] if isinstance(item, tuple))
