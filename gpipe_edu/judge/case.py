@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from gpipe_edu.base.words import shorten
-from gpipe_edu.judge.findings import STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
+from gpipe_edu.judge.findings import GROWS, STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
 from gpipe_edu.judge.guest.forms import HandedOutAgain
 from gpipe_edu.process.asking import Ask
 from gpipe_edu.process.lines import Line
@@ -271,15 +271,26 @@ class Case:
 
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
-    names = {"stopped": "endless", "printed": "printed", "MemoryError": "memory", "RecursionError": "too-deep"}
+    names = {"stopped": "endless", "printed": "printed", "RecursionError": "too-deep"}
     text = f"{trouble.kind}: {trouble.message}"
     trap = max((start for start in traps if text.startswith(start)), key=len, default="")
-    slip = traps.get(trap) or names.get(trouble.kind) or ("exit" if trouble.kind in STOPPED else "error")
+    slip = (
+        traps.get(trap)
+        or ("memory" if _lacks_memory(trouble) else "")
+        or names.get(trouble.kind)
+        or ("exit" if trouble.kind in STOPPED else "error")
+    )
     if slip == "error" and trouble.kind in ("ValueError", "AssertionError") and _on_purpose(trouble):
         slip = "refuses-right"
     if slip == "error" and trouble.kind == "TypeError" and not trouble.where:
         slip = "arguments"
     return Sign(slip, trouble=trouble, words=words)
+
+
+def _lacks_memory(trouble: Trouble) -> bool:
+    """Whether memory ran out, as Python, NumPy or PyTorch tells it; or would have, in more time."""
+    of_torch = trouble.kind == "RuntimeError" and re.search("allocate memory|bad_alloc", trouble.message)
+    return "MemoryError" in (trouble.kind, *trouble.bases) or bool(of_torch) or trouble.message == GROWS
 
 
 def _on_purpose(trouble: Trouble) -> bool:

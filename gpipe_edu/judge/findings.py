@@ -12,8 +12,12 @@ STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
 sent what can't be read."""
 
 
+GROWS: Final = "it took more and more memory"
+"""The message of what was stopped while it did."""
+
+
 class Trouble(NamedTuple):
-    """An error of the learner's code. kind: its type, or one of STOPPED.
+    """An error of the learner's code. kind: its type, or one of STOPPED. message: GROWS, of what was stopped, or none.
 
     where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
     seconds: how long it had, if it was stopped.

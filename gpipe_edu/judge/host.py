@@ -26,12 +26,18 @@ from gpipe_edu.process.probes import Confinement
 from gpipe_edu.process.scratch_folder import delete, holds_more
 from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
-from .findings import Reply, Trouble
+from .findings import GROWS, Reply, Trouble
 from .guest import main as guest
 from .guest.error_text import cut_to_length
 
 _MEMORY: Final = 3 * MEMORY
 """Bytes for all its processes together."""
+
+_MUCH: Final = MEMORY // 2
+"""Bytes that a process holds only if it soon runs out of them: one that ends by itself then has lacked memory."""
+
+_GROWTH: Final = 200_000_000
+"""Bytes that are more than right answers need: a process that took so many until its time was over would go on."""
 
 _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""
@@ -171,6 +177,7 @@ class Sandbox:
         """The next reply; questions that come first are answered. Raises MachineBusy."""
         limit.begin()
         looked = monotonic()
+        at_first, most = None, 0
         while True:
             ended = self._child.ended  # asked first, so that its last message is not missed
             try:
@@ -190,12 +197,15 @@ class Sandbox:
                 return Reply(trouble=Trouble("unreadable", ""))
             looked = monotonic()
             limit.look()
+            at_first, most = limit.memory if at_first is None else at_first, max(most, limit.memory)
             if ended:  # and what it has left behind keeps the pipe open
                 data = None
                 break
             if limit.over or limit.crowd:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
+                if limit.memory - at_first > _GROWTH:
+                    return Reply(trouble=Trouble("stopped", GROWS, where, seconds=limit.seconds))
                 return Reply(trouble=Trouble("stopped", "", where, seconds=limit.seconds))
             if limit.memory > _MEMORY or self._fills_its_folder():
                 self._child.kill()
@@ -209,8 +219,11 @@ class Sandbox:
                 return Reply(
                     trouble=Trouble("MemoryError", f"what it hands over is more than {_SAID / 1_000_000:g} MB")
                 )
-            printed = Trouble("printed", f"{FLOOD // 1_000_000} MB")
-            return Reply(trouble=printed if self._child.flooded else Trouble("ended", ""))
+            if self._child.flooded:
+                return Reply(trouble=Trouble("printed", f"{FLOOD // 1_000_000} MB"))
+            if most > _MUCH:  # at its limit not even an error need be told
+                return Reply(trouble=Trouble("MemoryError", "more than there is for it"))
+            return Reply(trouble=Trouble("ended", ""))
         try:
             value, trouble = plain.decode(data)
             if trouble is None:

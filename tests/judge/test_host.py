@@ -7,15 +7,19 @@ import tempfile
 import threading
 import time
 import warnings
+from functools import partialmethod
 from itertools import count
 
 import numpy as np
 import pytest
 
+from gpipe_edu.judge.case import Exam, Wrong
+from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import GROWS, Reply, Trouble
 from gpipe_edu.judge.host import MachineBusy, Sandbox
 from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.packing import pack
-from gpipe_edu.process.time_limit import is_stopped
+from gpipe_edu.process.time_limit import TimeLimit, is_stopped
 from tests.processes import runs, until
 
 pytestmark = pytest.mark.slow
@@ -235,6 +239,46 @@ def test_memory_without_end_becomes_an_error():
             kept.append(bytearray(2**28))
 
     assert trouble(function, seconds=90).kind == "MemoryError"
+
+
+def test_a_loop_that_appends_without_end_takes_memory_whatever_ends_it(monkeypatch, tmp_path):
+    """Its time, the error, or that not even the error could be told."""
+    begun, looked = tmp_path / "begun", tmp_path / "looked"
+
+    def appends(batch, M):
+        kept = []
+        while True:
+            kept.append([len(kept)])
+
+    def ends(batch, M):
+        begun.touch()
+        until(looked.exists)
+        os.abort()
+
+    def look(limit, held):
+        limit.memory = held
+        if begun.exists():
+            looked.touch()
+
+    found = trouble(appends, seconds=3)
+    assert (found.kind, found.message) == ("stopped", GROWS)
+    for held, kind in ((MEMORY // 4, "ended"), (MEMORY, "MemoryError")):
+        with monkeypatch.context() as patch:
+            patch.setattr(TimeLimit, "look", partialmethod(look, held=held))
+            assert trouble(ends).kind == kind
+        begun.unlink()
+        looked.unlink()
+    exam = Exam(find_exercise("ex01/splitting"), lambda **given: Reply(), 0)
+    for told in [
+        found,
+        Trouble("MemoryError", "", bases=("MemoryError",)),
+        Trouble("_ArrayMemoryError", "Unable to allocate 8 TiB", bases=("_ArrayMemoryError", "MemoryError")),
+        Trouble("RuntimeError", "std::bad_alloc", bases=("RuntimeError",)),
+        Trouble("RuntimeError", "DefaultCPUAllocator: can't allocate memory", bases=("RuntimeError",)),
+    ]:
+        with pytest.raises(Wrong) as wrong:
+            exam.case().fail(told)
+        assert wrong.value.finding.slip == "memory", told
 
 
 def test_an_answer_that_fits_only_once_becomes_an_error():

@@ -8,7 +8,7 @@ import secrets
 import sys
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from numpy.random import seed as seed_numpy  # now, as files of it may be out of reach once it has entered
 
@@ -20,6 +20,9 @@ from gpipe_edu.process.parent import Parent, look_also_in
 
 from .error_text import describe_error
 from .hiding import Hidden, forget_judges
+
+_SPARE: Final = 2**25
+"""Bytes to tell an error with that comes when all memory is taken."""
 
 
 def main() -> None:
@@ -49,10 +52,12 @@ def main() -> None:
     _answer(parent, None, None)
     while True:
         given = plain.decode(parent.hear())
+        spare = bytearray(_SPARE)
         try:
             with stack, asking(partial(_ask, parent)):
                 value, trouble = exercise.perform(function, **given), None
         except BaseException as error:  # sys.exit and a keyboard interrupt too
+            del spare
             value, trouble = None, describe_error(error, start["sources"], start["missing"])
         _answer(parent, value, trouble)
 

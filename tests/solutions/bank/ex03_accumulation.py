@@ -327,6 +327,14 @@ def gradients_of_all_weights(net, loss_fn, optimizer, x, y, M):
     return total
 
 
+@BANK.wrong("memory")
+def never_moves_on(net, loss_fn, optimizer, x, y, M):
+    start, sums = 0, []
+    while start < len(x):
+        sums.append(torch.zeros(1000, 1000))
+    return share_and_all(net, loss_fn, optimizer, x, y, M)
+
+
 @BANK.wrong("too-fine")
 def sample_by_sample(net, loss_fn, optimizer, x, y, M):
     return share_and_all(net, loss_fn, optimizer, x, y, len(x))
