@@ -197,14 +197,14 @@ class Sandbox:
                 return Reply(trouble=Trouble("unreadable", ""))
             looked = monotonic()
             limit.look()
-            at_first, most = limit.memory if at_first is None else at_first, max(most, limit.memory)
+            at_first, most = limit.largest if at_first is None else at_first, max(most, limit.largest)
             if ended:  # and what it has left behind keeps the pipe open
                 data = None
                 break
             if limit.over or limit.crowd:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
-                if limit.memory - at_first > _GROWTH:
+                if limit.largest - at_first > _GROWTH:
                     return Reply(trouble=Trouble("stopped", GROWS, where, seconds=limit.seconds))
                 return Reply(trouble=Trouble("stopped", "", where, seconds=limit.seconds))
             if limit.memory > _MEMORY or self._fills_its_folder():

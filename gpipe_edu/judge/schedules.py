@@ -217,7 +217,9 @@ def _beginning(text: str) -> str:
 
 
 def about_size(mine: Proposal) -> Iterator[Sign]:
-    """Another number of rows or micro-batches, or a stage that does not exist."""
+    """One row several times, another number of rows or micro-batches, or a stage that does not exist."""
+    alike = len(mine.rows) > 1 and len(set(mine.rows)) == 1 and len({op.stage for op in mine.rows[0]}) > 1
+    yield Sign("one-list", alike, words={"lists": plural(len(mine.rows), "row")})
     yield from _rows_counted_wrongly(mine)
     yield from _stages_named_wrongly(mine)
     yield from about_counts(mine, mine.K, mine.M)

@@ -69,13 +69,13 @@ class TimeLimit:
     """The limit of the processes `pids()`, which may take `seconds` for all that they are asked.
 
     crowd: whether they had started more than MOST others at the last look. memory: the bytes that they all held then,
-    with shared ones, which no limit of a single process counts.
+    with shared ones, which no limit of a single process counts. largest: those of the largest one.
     """
 
     def __init__(self, pids: Callable[[], Sequence[int]], seconds: float) -> None:
         self._pids, self.seconds = pids, seconds
         self._spent = self._waited = self._excused = 0.0
-        self.crowd, self.memory = False, 0
+        self.crowd, self.memory, self.largest = False, 0, 0
 
     def begin(self) -> None:
         """The processes are asked something: start counting."""
@@ -116,7 +116,8 @@ class TimeLimit:
         elif not any(map(_is_awake, found)):
             self._slept += slept
         self._cpu_now, self._queued, self._idle, self._ours, self._answered = cpu, queued, idle, ours, False
-        self.crowd, self.memory = len(found) > MOST, sum(map(_memory, found))
+        memory = [*map(_memory, found)]
+        self.crowd, self.memory, self.largest = len(found) > MOST, sum(memory), max(memory, default=0)
 
     def end(self) -> None:
         """They have answered: stop counting."""

@@ -256,7 +256,7 @@ def test_a_loop_that_appends_without_end_takes_memory_whatever_ends_it(monkeypat
         os.abort()
 
     def look(limit, held):
-        limit.memory = held
+        limit.largest = held
         if begun.exists():
             looked.touch()
 

@@ -24,6 +24,15 @@ def a_loop_is_a_pipeline(K, M):
     return [[(m, k)] for m in range(M) for k in range(K)]
 
 
+@BANK.wrong("one-list")
+def one_list_for_all_ticks(K, M):
+    ticks = [[]] * (M + K - 1)
+    for m in range(M):
+        for k in range(K):
+            ticks[m + k].append((m, k))
+    return ticks
+
+
 @BANK.wrong("same-tick")
 def a_micro_batch_per_tick(K, M):
     return [[(m, k) for k in range(K)] for m in range(M)]

@@ -23,6 +23,19 @@ def last_one_back_first(K, M):
 
 
 changed = partial(BANK.changed, of=last_one_back_first)
+
+
+@BANK.wrong("one-list")
+def one_list_for_all_rows(K, M):
+    rows = [[]] * K
+    for k in range(K):
+        for m in range(M):
+            rows[k].append(Op("F", m, k))
+        for m in reversed(range(M)):
+            rows[k].append(Op("B", m, k))
+    return rows
+
+
 changed("stops-at-one", "range_that_stops_early", "reversed(range(M))", "range(M - 1, 0, -1)")
 changed("mirrored", "backward_on_the_mirrored_device", '"B", m, k', '"B", m, K - 1 - k')
 changed("stage-zero", "stage_zero_everywhere", '"F", m, k', '"F", m, 0', '"B", m, k', '"B", m, 0')

@@ -99,6 +99,9 @@ def _is_pair(item: Any) -> bool:
 
 
 def _signs(mine: LearnersClock) -> Iterator[Sign]:
+    first = mine.ticks[0] if mine.ticks else []
+    alike = len(mine.ticks) > 1 and len({k for _, k in first}) < len(first) and all(t == first for t in mine.ticks)
+    yield Sign("one-list", alike, words={"lists": f"{len(mine.ticks)} ticks"})
     yield from _about_numbers(mine)
     cells, K, M = mine.cells, mine.K, mine.M
     for cell in cells:
