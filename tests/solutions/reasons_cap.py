@@ -79,6 +79,10 @@ UNDER_CAP = Reasons(
         ("too-slow", lambda rows, K, M: makespan(rows) > GOAL),
     ],
     beliefs={
+        "upside-down": lambda rows, K, M: (
+            oracle.expected_code(rows) is not None
+            and oracle.expected_code([[(op, m, K - 1 - k) for op, m, k in row] for row in reversed(rows)]) is None
+        ),
         "other-size": lambda rows, K, M: (
             len(rows) != K or {k for row in rows for _, _, k in row} != set(range(K)) or _numbers(rows) != set(range(M))
         ),

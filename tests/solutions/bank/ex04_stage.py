@@ -69,6 +69,25 @@ class Recursive:
         return dx
 
 
+class KeepsAPile(Plain):
+    def __init__(self, layers):
+        self.layers, self.grads, self.kept = layers, zeros(layers), []
+
+    def forward(self, m, x):
+        self.kept.append(x)
+        for layer in self.layers:
+            x, _ = layer.forward(x)
+        return x
+
+    def backward(self, m, dy):
+        return self.walk(dy, self.again(self.kept.pop()))
+
+
+class KeepsAQueue(KeepsAPile):
+    def backward(self, m, dy):
+        return self.walk(dy, self.again(self.kept.pop(0)))
+
+
 class RemembersOneInput(Plain):
     def forward(self, m, x):
         self.x = x
@@ -241,6 +260,8 @@ BANK.right(Recursive)
 BANK.right(RunsAgain)
 BANK.right(WithASwitch)
 BANK.wrong("other-input")(RemembersOneInput)
+BANK.wrong("pile")(KeepsAPile)
+BANK.wrong("queue")(KeepsAQueue)
 BANK.wrong("kept-elsewhere")(KeepsInAGlobal)
 BANK.wrong("error")(BorrowsTheEngines)
 BANK.wrong("too-many-recomputes")(RecomputesUpToEachLayer)

@@ -49,6 +49,19 @@ def takes_blocks_apart(net, balance):
     return [nn.Sequential(*islice(layers, count)) for count in balance]
 
 
+def flat(net):
+    for layer in net:
+        yield from flat(layer) if isinstance(layer, nn.Sequential) else [layer]
+
+
+@BANK.wrong("block")
+def counts_what_is_in_blocks(net, balance):
+    layers = list(flat(net))
+    fits(layers, balance)
+    queue = iter(layers)
+    return [nn.Sequential(*islice(queue, count)) for count in balance]
+
+
 @BANK.right
 def by_index_into_a_module_list(net, balance):
     fits(net, balance)

@@ -37,6 +37,7 @@ def typed(slip, name, first, others=f"{MIDDLE}\n{LAST}"):
     BANK.changed(slip, name, "ROWS  # noqa: F821", repr(f"{first}\n{others}"), of=as_text)
 
 
+typed("upside-down", "last_device_first", LAST, f"{MIDDLE}\nF0 F1 F2 R1 B0 F3 R2 B1 F4 R3 B2 F5 R4 B3 R5 B4 B5")
 typed("waits", "waits_for_room", MIDDLE)
 typed("all-on-device-0", "the_one_to_beat", "F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 R4 B4 R5 B5")
 typed("late", "recomputes_late", "F0 F1 F2 B0 F3 C1 F4 C2 F5 C3 C4 C5")

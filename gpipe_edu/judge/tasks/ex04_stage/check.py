@@ -8,7 +8,7 @@ each with its array, so that nothing can be done before its turn.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, chain, pairwise
@@ -27,7 +27,7 @@ from gpipe_edu.judge.networks import draw_digits, one_device
 from gpipe_edu.judge.remote_layers import AskedLayers
 from gpipe_edu.judge.tasks.ex04_stage.perform import StageAnswer, StageQuestion
 from gpipe_edu.judge.weighting import factor_of, flat
-from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.schedule.recompute import with_kinds
 
 Grads: TypeAlias = list[dict[str, Array]]
@@ -88,7 +88,7 @@ class StageTraining:
 
 def examine(exam: Exam, rng: Random) -> Success:
     """One stage and one micro-batch, then several of both, in two schedules; two mini-batches; many; the digits."""
-    cases = [(1, 1, 4), (1, 3, 6), (2, 4, 10), (3, 5, 11)]
+    cases = [(1, 1, 4), (1, 3, 6), (2, 4, 8), (2, 4, 10), (3, 5, 11)]
     cases += [(rng.randint(1, 3), rng.randint(2, 6), rng.randint(6, 14)) for _ in range(3)]
     sizes, numbers = [5, 7, 6, 8, 4], np.random.default_rng(rng.randrange(2**32))
 
@@ -98,7 +98,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     for index, (K, M, N) in enumerate(cases):
         for schedule in (gpipe(K, M), one_f_one_b(K, M)):
             # Wrong gradients come before what is held: they say more about the idea.
-            _judge(exam, rng, sizes, [batch(N)], schedule, memory=index > 2)
+            _judge(exam, rng, sizes, [batch(N)], schedule, memory=index > 3)
     with exam.blame_on("second-mini-batch"):
         _judge(exam, rng, sizes, [batch(8), batch(11)], gpipe(2, 3))
     with exam.blame_on("only-small", M=70):
@@ -157,8 +157,25 @@ def _about_gradients(asked: StageTraining, run: OpByOp, grads: Any, error: float
     factor = factor_of(flat(grads), flat(asked.exact))
     yield Sign("scaled", bool(factor), words={"factor": f"{factor:.3g}"})
     yield from _about_input_gradients(asked, run, grads)
+    taken = run.inputs_taken(asked.cuts)
+    for slip, place in (("pile", -1), ("queue", 0)):
+        other = next(((op, m) for op, m in taken if m != op.micro_batch), None)
+        if other and _always_takes(place, asked.schedule, taken):
+            yield Sign(slip, words={"m": other[0].micro_batch, "other": other[1]})
     yield Sign("other-input", several)
     yield Sign("other-gradient")
+
+
+def _always_takes(place: int, schedule: Schedule, taken: Sequence[tuple[Op, int]]) -> bool:
+    """Whether each backward has taken the first input that its stage still had, or the last one (-1)."""
+    found = iter(taken)
+    held: dict[int, list[int]] = {k: [] for k in range(schedule.stages)}
+    for _, op, _ in schedule.steps:
+        if op.kind == "F":
+            held[op.stage].append(op.micro_batch)
+        elif next(found, None) != (op, held[op.stage].pop(place)):
+            return False
+    return True
 
 
 def _about_input_gradients(asked: StageTraining, run: OpByOp, grads: Any) -> Signs:
@@ -266,6 +283,31 @@ class OpByOp:
                     self.loss += share * loss
                     waiting["C", m, k] = share * dy
         yield None
+
+    def inputs_taken(self, cuts: Sequence[int]) -> list[tuple[Op, int]]:
+        """For each backward of the last mini-batch whose first layer ran again: the micro-batch whose input it took."""
+        ops = [op for _, op, _ in self._schedule.steps]
+        first = {}
+        for run in self._layers.runs:
+            number = run.step - (len(self._kinds) - len(ops))
+            if run.kind == "F" and 0 <= number < len(ops) and run.place == cuts[ops[number].stage]:
+                first.setdefault(ops[number], run.x)
+        given = {op: x for op, x in first.items() if op.kind == "F"}
+        return [
+            (
+                op,
+                next(
+                    (
+                        other.micro_batch
+                        for other, y in given.items()
+                        if op.stage == other.stage and np.array_equal(x, y)
+                    ),
+                    -1,
+                ),
+            )
+            for op, x in first.items()
+            if op.kind == "C"
+        ]
 
     def forwards_in(self, kind: str) -> int:
         """How often layers ran forward in ops of a kind."""

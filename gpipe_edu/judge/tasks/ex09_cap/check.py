@@ -49,12 +49,18 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
     size = "stages {}, micro-batches {}".format(*numbers) if mine.ops else "no ops"
     came = f"{schedule}\n{plural(schedule.devices, 'device')}, {size}"
     yield Sign("other-size", other or schedule.devices != K, came=came)
+    yield Sign("upside-down", bool(schedule.problems()) and not _turned(schedule).problems())
     for sign in about_rules(mine):
         yield sign._replace(charts=sign.charts[:1])
     timeline = simulate(schedule)
     came = f"{schedule}\nmakespan {timeline.makespan:g}, held {_held(timeline)}"
     for sign in chain(_over_the_cap(mine, timeline), _too_slow(mine, timeline)):
         yield sign._replace(came=came)
+
+
+def _turned(schedule: Schedule) -> Schedule:
+    """The same with the rows from the last to the first, each on the device that it then has."""
+    return Schedule([[op._replace(stage=K - 1 - op.stage) for op in row] for row in reversed(schedule.rows)])
 
 
 def _held(timeline: Timeline) -> str:
