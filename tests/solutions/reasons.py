@@ -145,6 +145,11 @@ def _spared(rows: Rows) -> set[tuple[int, int]]:
     return cells(rows, "F") & cells(rows, "B") - cells(rows, "RC")
 
 
+def _spares_too_many(rows: Rows, K: int, M: int) -> bool:
+    """More than the last micro-batch on the last device is not recomputed."""
+    return _spared(rows) not in (set(), {(M - 1, K - 1)})
+
+
 def board(K: int, M: int) -> set[tuple[int, int]]:
     return {(m, k) for m in range(M) for k in range(K)}
 
@@ -226,7 +231,7 @@ ONE_F_ONE_B = Reasons(
 EARLY = Reasons(
     rules=[
         ("late", lambda rows, K, M: bool(cells(rows, "C"))),
-        ("some-spared", lambda rows, K, M: bool(_spared(rows))),
+        ("some-spared", _spares_too_many),
         ("upside-down", _upside_down),
         ("mixed-order", lambda rows, K, M: bool(turns(rows))),
         ("two-at-once", lambda rows, K, M: any(len(held) > 1 for row in rows for held in oracle.interiors(row))),
@@ -237,12 +242,12 @@ EARLY = Reasons(
         "late": lambda rows, K, M: bool(cells(rows, "C") - cells(rows, "R")),
         "no-recompute": lambda rows, K, M: not cells(rows, "RC"),
         "last-stage-spared": lambda rows, K, M: (
-            K > 1 and cells(rows, "F") - cells(rows, "RC") == {(m, K - 1) for m in range(M)}
+            K > 1 < M and cells(rows, "F") - cells(rows, "RC") == {(m, K - 1) for m in range(M)}
         ),
         "except-last": lambda rows, K, M: (
-            M > 1 and cells(rows, "F") - cells(rows, "RC") == {(M - 1, k) for k in range(K)}
+            M > 1 < K and cells(rows, "F") - cells(rows, "RC") == {(M - 1, k) for k in range(K)}
         ),
-        "some-spared": lambda rows, K, M: bool(_spared(rows)),
+        "some-spared": _spares_too_many,
         "at-once": lambda rows, K, M: all(row == "FR" * M + "B" * M for row in kinds(rows)),
         "all-first": lambda rows, K, M: M > 1 and all(row == "F" * M + "R" * M + "B" * M for row in kinds(rows)),
         "too-slow": lambda rows, K, M: (

@@ -105,12 +105,16 @@ def right_early(rows, K, M):
         return False
     for row in rows:
         kinds, held = "".join(kind for kind, _, _ in row), 0
-        if set(kinds) != {"F", "R", "B"} or kinds.count("R") != M or "BF" in kinds.replace("R", ""):
+        again = {m for kind, m, _ in row if kind == "R"}
+        goes_back_at_once = row is rows[-1] and set(range(M)) - again == {M - 1}
+        if set(kinds) - {"F", "R", "B"} or (len(again) < M and not goes_back_at_once):
             return False
-        for kind in kinds:
+        if "BF" in kinds.replace("R", ""):
+            return False
+        for kind, m, _ in row:
             if kind in "FR" and held:  # a forward has its interior, too, while it runs
                 return False
-            held += (kind == "R") - (kind == "B")
+            held += (kind == "R" or (kind == "F" and m not in again)) - (kind == "B")
     return all(
         makespan(rows, F, B, R) <= M * (F + R + B) + (K - 1) * (F + B) for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2))
     )

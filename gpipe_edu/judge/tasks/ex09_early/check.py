@@ -1,9 +1,13 @@
-"""F-then-B in which every micro-batch is recomputed, early and one at a time."""
+"""F-then-B in which every micro-batch is recomputed, early and one at a time.
+
+On the last device the last micro-batch goes back at once, so nothing of it has been thrown away: it may do without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Final
 
 from gpipe_edu import Costs, Schedule, formulas, gpipe, simulate
 from gpipe_edu.judge.case import Exam, Sign
@@ -18,8 +22,21 @@ def examine(exam: Exam, rng: Random) -> Success:
     sizes += [(rng.randint(1, 6), rng.randint(1, 8)) for _ in range(12)]
     error = train_with(exam, lambda K, M: judge(exam, K, M), sizes, rng)
     mine, late = judge(exam, 4, 6), gpipe(4, 6, "late")
+    faster = mine.stages * mine.micro_batches > len(_recomputed(mine))
     charts = Chart("your early recompute", str(mine)), Chart("late recompute", str(late))
-    return exam.success(*charts, error=error, early=simulate(mine).makespan, late=simulate(late).makespan)
+    return exam.success(
+        *charts, error=error, early=simulate(mine).makespan, late=simulate(late).makespan, faster=_FASTER * faster
+    )
+
+
+_FASTER: Final = (
+    " You leave one R out, that of the last micro-batch on the last device. It goes back as soon as it has come, with "
+    "all its activations there: the step is one R shorter for it."
+)
+
+
+def _recomputed(schedule: Schedule) -> set[tuple[int, int]]:
+    return {(op.micro_batch, op.stage) for row in schedule.rows for op in row if op.kind in "RC"}
 
 
 def judge(exam: Exam, K: int, M: int) -> Schedule:
@@ -41,15 +58,16 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
 
 
 def _beliefs_about_recompute(mine: Proposal) -> Iterator[Sign]:
-    """Every micro-batch is recomputed on every stage, by an op of its own."""
+    """Every micro-batch is recomputed on every stage, by an op of its own, or all but the one that need not be."""
     K, M = mine.K, mine.M
     yield Sign("late", bool(mine.cells("C") - mine.cells("R") - mine.cells("B")))
-    again = mine.cells("RC")
+    again = _recomputed(mine.schedule)
     spared = mine.cells("F") - again
-    yield Sign("no-recompute", not again)
-    yield Sign("last-stage-spared", K > 1 and spared == {(m, K - 1) for m in range(M)})
-    yield Sign("except-last", M > 1 and spared == {(M - 1, k) for k in range(K)})
-    yield Sign("some-spared", bool(spared & mine.cells("B")))
+    if spared != {(M - 1, K - 1)}:
+        yield Sign("no-recompute", not again)
+        yield Sign("last-stage-spared", K > 1 and spared == {(m, K - 1) for m in range(M)})
+        yield Sign("except-last", M > 1 and spared == {(M - 1, k) for k in range(K)})
+        yield Sign("some-spared", spared & mine.cells("B") not in (set(), {(M - 1, K - 1)}))
     yield Sign("split-backward", bool(mine.cells("I") & mine.cells("W")))
 
 
