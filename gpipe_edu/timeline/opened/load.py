@@ -329,13 +329,14 @@ def _chosen(
     steps: Sequence[Together], others: str, step: int | None, said: Sequence[str], doubts: Sequence[str]
 ) -> Opened:
     number = len(steps) - 1 if step is None else _index("step", step, len(steps))
-    which = f"{len(steps)} whole steps; this is step {number}" if len(steps) > 1 else "one whole step"
-    said = (*said, which, *filter(None, [others]))
-    noted = []
-    for one in steps:
+    said_of_step, noted = [], []
+    for index, one in enumerate(steps):
+        which = f"{len(steps)} whole steps; this is step {index}" if len(steps) > 1 else "one whole step"
+        told = (*said, which, *filter(None, [others]))
         name = "; ".join([one.timeline.name, *(doubt.partition(":")[0] for doubt in (*doubts, *one.doubts))])
-        noted.append(one.timeline.with_name(name, notes=(*said, *doubts, *one.doubts)))
-    return Opened(said, None, tuple(noted), number, (*doubts, *steps[number].doubts))
+        noted.append(one.timeline.with_name(name, notes=(*told, *doubts, *one.doubts)))
+        said_of_step.append(told)
+    return Opened(said_of_step[number], None, tuple(noted), number, (*doubts, *steps[number].doubts))
 
 
 def _index(what: str, number: int, count: int) -> int:

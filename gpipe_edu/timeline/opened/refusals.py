@@ -13,6 +13,7 @@ NAMES: Final = """
     with record_function(f"PP:{stage}B{m}"): ...  # around its backward"""
 
 _CSV: Final = """
+    gpipe_edu.one_f_one_b(K, micro_batches).to_csv("1f1b.csv")
     runtime = _PipelineScheduleRuntime([stage], micro_batches, loss_fn=loss_fn)
     runtime._load_csv("1f1b.csv", format="compute_only")"""
 
