@@ -315,17 +315,14 @@ class _Words:
     def bubble(self, bubble: float, planned_bubble: float, planned: float) -> str:
         """The measured bubble against that of the order."""
         lost = self._makespan - planned
-        text = (
-            f"The bubble is {percent(bubble)} of a step of {self._time(self._makespan)}; the same order at these costs "
-        )
-        text += f"has {percent(planned_bubble)}"
+        medians = ", in the median" * (len(self._measured.steps) > 1)
+        text = f"The bubble is {percent(bubble)} of a step of {self._time(self._makespan)}{medians}; "
+        text += f"the same order at these costs has {percent(planned_bubble)}"
         if lost < _WORTH * self._makespan:
             text += ", so it is the order and the costs that make it"
         else:
-            text += (
-                f" and takes {self._time(planned)}: {self._time(lost)} are lost to late messages, or to ops that took "
-            )
-            text += "long once"
+            text += f" and takes {self._time(planned)}: {self._time(lost)} are lost to late messages, "
+            text += "or to ops that took long once"
             op, times = self._hiccup()
             text += f", such as {op} with {times:.1f} times its like's time" if times > _LIKE else ""
         return f"{text} ({self._sure()})."

@@ -121,6 +121,7 @@ def test_several_steps_have_medians():
     found = ge.diagnose(steps)
     assert (found.steps, found.makespan) == (3, steps[1].makespan)
     assert found.planned_makespan == pytest.approx(steps[1].makespan)
+    assert f"of a step of {steps[1].makespan:.3g} s, in the median; the same order" in str(found)
     assert "3 steps of 4 micro-batches" in str(found)
     assert ge.diagnose(steps[:1]) == ge.diagnose(steps[0])
     with pytest.raises(ValueError, match="the steps run other ops, or in another order"):

@@ -85,6 +85,7 @@ def test_of_several_steps_the_last_whole_one_is_shown_and_step_chooses(tmp_path)
             assert any(f"{whole} whole steps; this is step {whole - 1}" in line for line in opened.said)
             assert any(line.startswith("left out ") for line in opened.said) == bool(first or last)
             assert ge.load(folder, step=0) == opened.steps[0]
+            assert whole == 1 or f"{whole} whole steps; this is step 0" in opened.steps[0].notes
     with pytest.raises(ValueError, match=r"step is 9; the files have 2 steps, from 0 to 1"):
         ge.load(folder, step=9)
 
