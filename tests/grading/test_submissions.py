@@ -336,6 +336,21 @@ def test_a_student_s_own_list_of_names_is_none(tmp_path):
     }
 
 
+def test_every_member_of_a_group_has_handed_it_in(tmp_path):
+    """The list of submitters ends where the next key begins: a test of the autograder has a name, too."""
+    place = lay(tmp_path / "in", f"submission_11/{BOOK}", f"submission_12/{BOOK}")
+    (place / "submission_metadata.yml").write_text(
+        "submission_11:\n  :submitters:\n  - :name: Ada L\n    :email: a@b\n  - :email: c@d\n    :name: Bo\n"
+        "  - :email: e@f\n    :sid: '7'\n  :created_at: 2026-11-02 10:00:00 Z\n  :results:\n    :tests:\n"
+        "    - :name: ex02\n"
+        "submission_12:\n  :submitters:\n  - :name: Cy\n"
+    )
+    found = find(place)
+    assert set(found.students) == {"Ada L", "Bo", "e@f", "Cy"}
+    assert found.students["Ada L"] == found.students["Bo"] == found.students["e@f"] != found.students["Cy"]
+    assert found.students["Bo"][0].sent.time is not None
+
+
 def test_names_that_an_archive_can_have_and_a_disk_can_not(tmp_path):
     members = {
         f"ada/a ({'9' * 5000}).ipynb": "{}",

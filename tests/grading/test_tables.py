@@ -4,9 +4,10 @@ import pytest
 
 from gpipe_edu.course.cut import Answer
 from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import Finding, Report
 from gpipe_edu.teaching.grading import feedback_pages
-from gpipe_edu.teaching.grading.grade import Class, _find_alike
-from gpipe_edu.teaching.grading.marks import Mark
+from gpipe_edu.teaching.grading.grade import Class, _find_alike, _mark
+from gpipe_edu.teaching.grading.marks import Mark, as_text, mark
 from gpipe_edu.teaching.grading.roster import read_roster
 from gpipe_edu.teaching.grading.submissions import Found, HandedIn
 from gpipe_edu.teaching.grading.tables import safe, write
@@ -65,7 +66,11 @@ def test_what_may_bear_on_a_mark_stands_in_a_column_for_a_person(tmp_path):
     def answer(text):
         return {KEY: Found(find_exercise(KEY), Answer("cut", "clock", (("code cell 1", 1, text),)), "", ())}
 
-    alike = _find_alike({"ada": answer("def a"), "bob": answer("def b"), "carl": answer("def a")})
+    files = {"ada": ["with dan.ipynb"], "bob": ["b.ipynb"], "carl": ["c.ipynb"], "dan": ["with dan.ipynb"]}
+    answers = {"ada": answer("def a"), "bob": answer("def b"), "carl": answer("def a"), "dan": answer("def a")}
+    alike = _find_alike(answers, HandedIn("", files, []))
+    assert alike.pop("dan") == {KEY: ["carl"]}
+    alike["carl"][KEY].remove("dan")
     write(tmp_path, graded({"ada": 2, "bob": 2, "carl": 2}, ("of 2 files, the newest counts",), alike), None)
     rows = {row["student"]: row["look at it"] for row in table(tmp_path / "marks.csv")}
     note = f"{KEY}: of 2 files, the newest counts"
@@ -76,6 +81,12 @@ def test_what_may_bear_on_a_mark_stands_in_a_column_for_a_person(tmp_path):
     }
 
 
+def test_a_cell_that_is_no_python_is_told_once():
+    where, note = "code cell 3, line 2: invalid syntax", "of 2 files, the newest counts"
+    found = Found(find_exercise(KEY), Answer("broken", "clock", (), (where,)), "", (note, where))
+    assert as_text(_mark(found, {}, None)) == f"{where}\n({note})"
+
+
 def test_the_page_of_the_class_has_no_names(tmp_path):
     class_ = graded({"ada": 1, "grace": 2})
     class_.handed_in.notes.append("ada/photo.png is passed over")
@@ -84,6 +95,27 @@ def test_the_page_of_the_class_has_no_names(tmp_path):
     assert "1 thing among the hand-ins passed over; passed_over.txt says which." in page
     assert not any(name in page for name in ("ada", "grace", "photo"))
     assert (tmp_path / "passed_over.txt").read_text(encoding="utf-8") == "ada/photo.png is passed over\n"
+
+
+def test_the_page_tells_misconceptions_and_neither_promises_nor_crashes(tmp_path):
+    class_ = graded({"ada": 1})
+    row = class_.marks["ada"]
+    for key, state, slip in (
+        ("ex01/splitting", "passed", "no-refusal"),
+        ("ex02/f-then-b", "wrong", "mirrored"),
+        ("ex03/accumulation", "wrong", "error"),
+        ("ex06/partition", "wrong", "endless"),
+    ):
+        finding = Finding(slip, f"The sentence of {slip}.")
+        over = (finding,) if state == "passed" else ()
+        report = Report(key, state, 0, 1, None if over else finding, None, "", over)
+        row[key] = mark([report])
+    row["ex07/1f1b"] = Mark("ex07/1f1b", "broken", 0.0, "code cell 3, line 2: invalid syntax")
+    feedback_pages.write(tmp_path, class_)
+    page = (tmp_path / "class.html").read_text(encoding="utf-8")
+    believed = page.partition("What they believe")[2].partition("What to put to the vote")[0]
+    assert "The sentence of mirrored." in believed
+    assert not [word for word in ("no-refusal", "error", "endless", "syntax") if word in believed]
 
 
 @pytest.mark.parametrize(

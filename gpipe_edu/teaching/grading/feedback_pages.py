@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
@@ -38,6 +38,9 @@ NOTES: Final = "passed_over.txt"
 
 _MOST_OPS: Final = 400
 """In a chart drawn on these pages."""
+
+_CRASHES: Final = {"error", "arguments", "endless", "printed", "exit", "memory", "too-deep", "strange"}
+"""Slips of code that broke or had to be stopped, which tell of no belief."""
 
 _COLOURS: Final = {
     "passed": "#2E7D4F",
@@ -182,19 +185,21 @@ def _by_task(graded: Class) -> str:
     return f'<table>{"".join(lines)}</table><p class="key">{legend}</p>'
 
 
-def _slips(graded: Class) -> list[tuple[str, str, list[Finding]]]:
-    """Task, slip, and the findings of all students who had it, the most common first."""
+def _slips(graded: Class, wanted: Callable[[Mark], bool]) -> list[tuple[str, str, list[Finding]]]:
+    """Task, slip, and the findings of all students whose marks are wanted, the most common first."""
     found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for row in graded.marks.values():
         for key, one in row.items():
-            if one.finding is not None:
+            if one.finding is not None and wanted(one):
                 found[key, one.slip].append(one.finding)
     return [(*name, findings) for name, findings in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))]
 
 
 def _beliefs(graded: Class) -> list[str]:
+    """Misconceptions alone: an answer that is right but for a promise has none, and a crash tells of none."""
     parts = []
-    for key, _, findings in _slips(graded)[:12]:
+    believed = _slips(graded, lambda mark: mark.state == "wrong" and mark.slip not in _CRASHES)
+    for key, _, findings in believed[:12]:
         first = findings[0]
         who = plural(len(findings), "student")
         parts.append(f"<h3>{who} in {key}</h3>{_MARKDOWN.render(first.because)}")
@@ -207,7 +212,7 @@ def _beliefs(graded: Class) -> list[str]:
 def _votes(graded: Class) -> list[str]:
     """The predictions that belong to the tasks most often wrong."""
     lost: Counter[str] = Counter()
-    for key, _, findings in _slips(graded):
+    for key, _, findings in _slips(graded, lambda mark: True):
         lost[key] += len(findings)
     parts: list[str] = []
     for key, count in lost.most_common(3):

@@ -111,7 +111,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
         return override(name, charge(name, one, found.sent, deadline, extensions), overrides)
 
     final_marks = {name: {key: final(name, one) for key, one in row.items()} for name, row in reading.answers.items()}
-    return Class(final_marks, seeds.of(""), handed_in, _find_alike(reading.answers))
+    return Class(final_marks, seeds.of(""), handed_in, _find_alike(reading.answers, handed_in))
 
 
 def _with_reference(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Found]:
@@ -261,7 +261,9 @@ def _outcomes(
     return outcomes
 
 
-def _find_alike(answers: dict[str, dict[str, Found]]) -> dict[str, dict[str, list[str]]]:
+def _find_alike(answers: dict[str, dict[str, Found]], handed_in: HandedIn) -> dict[str, dict[str, list[str]]]:
+    """Who else has handed in the very same text, but for those who have handed in the very same files, as a group."""
+    files = handed_in.students
     whose: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for student, row in answers.items():
         for key, found in row.items():
@@ -270,7 +272,7 @@ def _find_alike(answers: dict[str, dict[str, Found]]) -> dict[str, dict[str, lis
     alike: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for (key, _), students in whose.items():
         for student in students:
-            if others := [other for other in students if other != student]:
+            if others := [other for other in students if files[other] != files[student]]:
                 alike[student][key] = others
     return alike
 
@@ -289,7 +291,7 @@ def _mark(found: Found, outcomes: dict[Question, Outcome], wish: Wish) -> Mark:
             "refused": found.refused,
             "broken": found.answer.notes[0] if found.answer and found.answer.notes else "",
         }[state]
-        return Mark(key, state, 0.0, why, "", None, found.notes)
+        return Mark(key, state, 0.0, why, "", None, tuple(note for note in found.notes if note != why))
     results = [outcomes[_question(found, found.answer, seed)] for seed in found.seeds]
     reports = [one.report for one in results if one.report is not None]
     if len(reports) < len(results) and not any(report.state == "wrong" for report in reports):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
@@ -30,6 +30,7 @@ _BRIGHTSPACE: Final = re.compile(
 """The first number is the student's, the second that of the hand-in."""
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
+_NO_SUBMITTER: Final = re.compile(r"  :(?!submitters:)\w")
 _CREATED: Final = re.compile(r":created_at: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.\d]* *(Z|[+-]\d\d:\d\d)?")
 _OF_BRIGHTSPACE: Final = "Brightspace's: NUMBER-NUMBER - NAME - DATE"
 _AGAIN: Final = re.compile(r"(\s?\(\d+\)|-\d+|[ _-]?(copy|Copy)\d*)$")
@@ -54,12 +55,14 @@ class Layout(NamedTuple):
     """How the notebooks are organised, in a sentence, and what is known of a file: whose it is, and when it was sent.
 
     name_of: the student, "" for none. number_of: by which a platform knows that student, "" where it does not tell.
+    others_of: those who have handed it in together with that student.
     """
 
     sentence: str
     name_of: Callable[[File], str]
     sent: Callable[[File], Sent] = _own_time
     number_of: Callable[[File], str] = _nothing
+    others_of: Callable[[File], Sequence[str]] = _nothing
 
 
 def by_expression(expression: str) -> Callable[[File], str]:
@@ -98,11 +101,12 @@ def detect_layout(place: Path, files: list[File]) -> Layout:
         return _of_platform(_OF_BRIGHTSPACE, _BRIGHTSPACE, head, files, _sent_to_brightspace)
     if all(heads) and all(map(_GRADESCOPE.fullmatch, heads)):
         told = _submitters(file for file in files if len(file.path.parts) == depth + 1)
-        unknown = (None, UNKNOWN)
+        unknown: tuple[list[str], Sent] = [], UNKNOWN
         return Layout(
             "Gradescope's export",
-            lambda file: told.get(head(file), unknown)[0] or head(file),
+            lambda file: (told.get(head(file), unknown)[0] or [head(file)])[0],
             lambda file: told.get(head(file), unknown)[1],
+            others_of=lambda file: told.get(head(file), unknown)[0][1:],
         )
     for pattern, layout, sent in (
         (_MOODLE_FLAT, "Moodle's, without folders: NAME_NUMBER_assignsubmission_file_FILE", _never),
@@ -227,19 +231,29 @@ def _only(place: Path) -> str:
     return place.resolve().stem
 
 
-def _submitters(beside: Iterable[File]) -> dict[str, tuple[str, Sent]]:
-    """Gradescope's names and times, from its own file beside the folders; one inside a folder would be a student's."""
-    names: dict[str, str] = {}
+def _submitters(beside: Iterable[File]) -> dict[str, tuple[list[str], Sent]]:
+    """Gradescope's names and times, from its own file beside the folders; one inside a folder would be a student's.
+
+    A group has several names, each in an item of its own; what follows its list of submitters may have names, too.
+    """
+    names: dict[str, list[str]] = defaultdict(list)
     times: dict[str, Sent] = {}
     for file in beside:
         if file.path.name == "submission_metadata.yml":
-            head = ""
+            head, listed, by_email = "", False, False
             for line in file.read().decode(errors="replace").split("\n"):
                 if found := re.match(r"(submission_\d+):", line):
-                    head = found[1]
-                elif head and head not in names and (found := _SUBMITTER.search(line)):
-                    names[head] = (found[1] or found[2]).strip("\"' ")
+                    head, listed = found[1], True
+                    continue
+                listed &= not _NO_SUBMITTER.match(line)
+                if head and listed and (found := _SUBMITTER.search(line)):
+                    name = (found[1] or found[2]).strip("\"' ")
+                    if line.lstrip().startswith("- ") or not names[head]:
+                        names[head].append(name)
+                        by_email = found[1] is None
+                    elif by_email and found[1] is not None:
+                        names[head][-1], by_email = name, False
                 elif head and head not in times and (found := _CREATED.search(line)):
                     time = datetime.fromisoformat(found[1] + (found[2] or "Z").replace("Z", "+00:00"))
                     times[head] = Sent(time.astimezone().replace(tzinfo=None), "Gradescope's export")
-    return {head: (names.get(head, ""), times.get(head, UNKNOWN)) for head in names.keys() | times.keys()}
+    return {head: (names.get(head, []), times.get(head, UNKNOWN)) for head in names.keys() | times.keys()}

@@ -63,7 +63,8 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
             notes.append(f"{file.path}: solutions are nobody's hand-in, and were passed over")
         if name and name != "solutions":
             sent = [file._replace(sent=layout.sent(file))] if may_answer(file) and not passed_over else []
-            students[name] += sent
+            for member in (name, *layout.others_of(file)):
+                students[member] += sent
     for name, theirs in students.items():
         if not theirs:
             notes.append(f"{name}: there is no notebook among the files")
