@@ -83,6 +83,11 @@ class KeepsAPile(Plain):
         return self.walk(dy, self.again(self.kept.pop()))
 
 
+class LacksItsBackward(Plain):
+    def backward(self, m, dy):
+        raise NotImplementedError
+
+
 class KeepsAQueue(KeepsAPile):
     def backward(self, m, dy):
         return self.walk(dy, self.again(self.kept.pop(0)))
@@ -261,6 +266,7 @@ BANK.right(RunsAgain)
 BANK.right(WithASwitch)
 BANK.wrong("other-input")(RemembersOneInput)
 BANK.wrong("pile")(KeepsAPile)
+BANK.wrong("only-forward")(LacksItsBackward)
 BANK.wrong("queue")(KeepsAQueue)
 BANK.wrong("kept-elsewhere")(KeepsInAGlobal)
 BANK.wrong("error")(BorrowsTheEngines)

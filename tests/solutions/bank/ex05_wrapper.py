@@ -524,3 +524,9 @@ for slip, name, *texts in (
 ):
     BANK.changed(slip, name, *texts)
 BANK.changed("other-gradient", "NotTheFirstLearns", "m == M - 1", "m > 0", of=OnlyTheLastLearns)
+
+
+@BANK.wrong("only-init")
+class LacksItsForward(Plain):
+    def forward(self, x):
+        raise NotImplementedError

@@ -458,3 +458,25 @@ class WritesIntoOneBuffer(Block):
         for name, gradient in super().weight_gradient(left).items():
             self.buffer[name][...] = gradient
         return self.buffer
+
+
+@BANK.wrong("only-I")
+class LacksW(Block):
+    def weight_gradient(self, left):
+        raise NotImplementedError
+
+
+@BANK.wrong("only-W")
+class LacksI(Block):
+    def input_gradient(self, dy, saved):
+        raise NotImplementedError
+
+
+@BANK.wrong("no-residual")
+class LacksWAndTheWayAround(Block):
+    def input_gradient(self, dy, saved):
+        dx, left = super().input_gradient(dy, saved)
+        return dx - dy, left
+
+    def weight_gradient(self, left):
+        raise NotImplementedError

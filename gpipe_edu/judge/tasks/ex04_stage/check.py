@@ -21,7 +21,7 @@ from gpipe_edu import balance_uniform, gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
 from gpipe_edu.base.words import percent, plural
 from gpipe_edu.judge.case import Exam, Sign, Signs
-from gpipe_edu.judge.findings import Chart, Success
+from gpipe_edu.judge.findings import Chart, Success, Unwritten
 from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.judge.networks import draw_digits, one_device
 from gpipe_edu.judge.remote_layers import AskedLayers
@@ -120,7 +120,13 @@ def _judge(
     asked = StageTraining(layers, cuts, batches, with_kinds(schedule, {"B": "C"}))
     run = OpByOp(asked.layers, cuts, batches, asked.schedule)
     question = StageQuestion(sizes, exam.secret.randrange(2**32), cuts)
-    grads = case.ask_for(StageAnswer, question, {"KeyError": "key"}, run).grads
+    try:
+        grads = case.ask_for(StageAnswer, question, {"KeyError": "key"}, run).grads
+    except Unwritten:
+        if run.ran_forward:
+            case.judge(_about_the_forward(asked, run))
+            raise case.wrong(Sign("only-forward")) from None
+        raise
     case.judge(_about_the_output(asked, run, grads))
     error = ref.gradient_difference(grads, asked.exact)
     if not error < 1e-9:
@@ -134,11 +140,15 @@ def _judge(
 
 
 def _about_the_output(asked: StageTraining, run: OpByOp, grads: Any) -> Signs:
+    yield from _about_the_forward(asked, run)
+    yield Sign("other-grads", _forms(grads) != _forms(asked.exact))
+
+
+def _about_the_forward(asked: StageTraining, run: OpByOp) -> Signs:
     yield Sign("other-output", bool(run.misshapen), expected=run.expected, came=run.misshapen)
     loss, _ = ref.train_sequential(asked.layers, *asked.batches[-1])
     wrong = not abs(run.loss - loss) < 1e-9
     yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {run.loss:.6f}")
-    yield Sign("other-grads", _forms(grads) != _forms(asked.exact))
 
 
 def _forms(grads: Any) -> list[Any]:
@@ -283,6 +293,12 @@ class OpByOp:
                     self.loss += share * loss
                     waiting["C", m, k] = share * dy
         yield None
+
+    @property
+    def ran_forward(self) -> bool:
+        """Whether all micro-batches have been through all stages."""
+        ops = [op for _, op, _ in self._schedule.steps]
+        return "C" in self._kinds and self._kinds.count("F") == sum(op.kind == "F" for op in ops)
 
     def inputs_taken(self, cuts: Sequence[int]) -> list[tuple[Op, int]]:
         """For each backward of the last mini-batch whose first layer ran again: the micro-batch whose input it took."""

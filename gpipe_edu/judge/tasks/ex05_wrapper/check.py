@@ -16,7 +16,7 @@ import numpy as np
 from gpipe_edu import reference as ref
 from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.judge.case import Case, Exam, Sign, Signs, Traps
-from gpipe_edu.judge.findings import Chart, Success
+from gpipe_edu.judge.findings import Chart, Success, Unwritten
 from gpipe_edu.judge.guest.networks import Array, Item
 from gpipe_edu.judge.networks import draw_digit_batches, items_of
 from gpipe_edu.judge.tasks.ex05_wrapper.perform import DEFAULT, PipelineAnswer, StepAnswer
@@ -94,12 +94,14 @@ def _train(exam: Exam, rng: Random, question: PipelineTask, samples: list[int], 
     """One pipeline, one mini-batch for each of `samples`, whose gradients add up."""
     question = question._replace(batches=[_batch(rng, N, question.items) for N in samples], trains_x=trains_x)
     first = exam.case(f"{question.call}, called with {plural(samples[0], 'sample')}")
-    answer, calls = _ask(first, question)
-    before = _zeros(question)
-    built = exam.case(question.call)
-    built.judge(_about_parameters(answer.weights, len(before)))
-    now = answer.balance
-    built.judge([Sign("balance-changed", now != question.balance, str(question.balance), str(now))])
+    built, before = exam.case(question.call), _zeros(question)
+    try:
+        answer, calls = _ask(first, question)
+    except Unwritten:
+        answer, _ = _ask(built, question._replace(batches=[]))
+        built.judge(_about_the_build(question, answer))
+        raise built.wrong(Sign("only-init")) from None
+    built.judge(_about_the_build(question, answer))
     for index, ((x, y), came, ran) in enumerate(zip(question.batches, answer.steps, calls, strict=True)):
         after = ", after another mini-batch" if index else ""
         case = exam.case(f"{question.call}, called with {plural(len(x), 'sample')}{after}")
@@ -124,6 +126,12 @@ def _mode(question: PipelineTask) -> str:
 def _zeros(question: PipelineTask) -> list[Array]:
     """The gradients before the first mini-batch."""
     return [np.zeros_like(value) for layer in question.layers for value in layer.params.values()]
+
+
+def _about_the_build(question: PipelineTask, answer: PipelineAnswer) -> Signs:
+    yield from _about_parameters(answer.weights, len(_zeros(question)))
+    now = answer.balance
+    yield Sign("balance-changed", now != question.balance, str(question.balance), str(now))
 
 
 def _about_parameters(weights: list[int], count: int) -> Signs:

@@ -5,17 +5,18 @@ The truth is put together from the reference engine's layers, whose backward is 
 
 from __future__ import annotations
 
+import pickle
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
 from gpipe_edu import reference as ref
 from gpipe_edu.base.words import off_by, plural
 from gpipe_edu.judge.case import Belief, Exam, Sign, Signs, try_beliefs
-from gpipe_edu.judge.findings import Success
+from gpipe_edu.judge.findings import Success, Unwritten
 from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.judge.tasks.ex11_block.perform import MATRICES, BlockAnswer, BlockQuestion
 
@@ -50,7 +51,10 @@ def examine(exam: Exam, rng: Random) -> Success:
     Sizes of 1, a scale of 0 and an update of the weights each have a case of their own.
     """
     one = [("F", 0), ("I", 0), ("W", 0)]
-    error = max(_judge(exam, rng, one) for _ in range(2))
+    try:
+        error = max(_judge(exam, rng, one) for _ in range(2))
+    except Unwritten:
+        _judge_a_half(exam, rng)
     _judge(exam, rng, one, sizes=(1, rng.randint(3, 9), 1))
     with exam.blame_on("zero-scale"):
         _judge(exam, rng, one, zero_scale=True)
@@ -63,6 +67,21 @@ def examine(exam: Exam, rng: Random) -> Success:
     error = max(error, _judge(exam, rng, _mixed(rng, 8), sizes=(32, 64, 128)))
     _judge_apart(exam, rng)
     return exam.success(error=error)
+
+
+def _judge_a_half(exam: Exam, rng: Random) -> NoReturn:
+    """Judge what there is of a block that lacks a method. Raises Wrong; Unwritten if it lacks both."""
+    case, asked = exam.case("F0 I0"), _draw(rng, (4, 6, 5), [("F", 0), ("I", 0)], False)
+    truth = _inside(asked.params, asked.xs[0], asked.dys[0])
+    try:
+        answer = case.ask_for(BlockAnswer, asked)
+    except Unwritten:  # no I, and W is asked with nothing in its hands: an error of its own tells that it is there
+        exam.reply(**asked._replace(ops=[("W", 0)], left=np.frombuffer(pickle.dumps(None), np.uint8))._asdict())
+        raise case.wrong(Sign("only-W")) from None
+    case.judge(_about_the_forward(answer.outputs[0], truth))
+    case.judge(_about_what_changed(answer))
+    case.judge(_about_I(answer.dxs[0], truth, asked.params))
+    raise case.wrong(Sign("only-I"))
 
 
 def _mixed(rng: Random, M: int) -> list[tuple[str, int]]:
