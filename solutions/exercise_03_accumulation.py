@@ -72,10 +72,12 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     x, y: tensors with N >= 1 samples each; M need not divide N
 
     Small print:
-    - Gradients from before the step do not count. Nothing stays for the next call.
+    - Gradients from before the step do not count.
+    - Nothing stays for the next call, and no output or graph stays in memory.
     - The loss is the mini-batch's mean: a number, or a tensor without a graph. Single
       precision is enough for it, but not for the weights.
-    - The optimizer keeps its settings, and each layer its mode, training or evaluation.
+    - The optimizer keeps its settings, each layer its mode, training or evaluation, and
+      each weight its `requires_grad`.
     - x and y are not changed, nor made to require a gradient.
     """
     ### BEGIN SOLUTION

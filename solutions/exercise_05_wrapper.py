@@ -81,7 +81,8 @@ def cut(net: nn.Sequential, balance) -> list:
     Small print:
     - Raises ValueError if a count is below 1, or if the counts do not add up to the
       number of layers.
-    - Neither `net` nor `balance` is changed.
+    - `balance` and `net` are not changed: each layer keeps its mode, training or
+      evaluation, and each weight its `requires_grad`.
     """
     ### BEGIN SOLUTION
     if min(balance, default=0) < 1 or sum(balance) != len(net):
@@ -182,6 +183,7 @@ class MyGPipe(nn.Module):
     - The parameters are those of net itself, and state_dict() has the keys of net's.
     - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.
     - The default of `checkpoint` is "except_last".
+    - Building it changes neither `balance` nor `net`.
     - In evaluation mode the same micro-batches are recomputed, or none: both are right.
     """
 

@@ -70,8 +70,7 @@ def deferred_update(
     Returns two arrays of shape (features,).
 
     Small print:
-    - All numbers are float64, and only rounding at that precision may be lost, even
-      where a mean is large.
+    - All numbers are float64, and only rounding at that precision may be lost.
     - The default of `momentum` is 0.1.
     - Nothing that was given is changed. Nothing stays for the next call.
     """

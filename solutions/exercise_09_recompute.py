@@ -59,6 +59,8 @@ def early(K: int, M: int) -> list:
     Time: the step takes M (F + R + B) + (K - 1) (F + B).
 
     Small print:
+    - On the last device micro-batch M - 1 goes back at once, so it may do without an R.
+      The step takes one R less then.
     - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
       list.
     - Calling a recipe is an error in this exercise: start from your own F-then-B.

@@ -188,9 +188,9 @@ def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> d
     devices, node: the number of devices, and of those in one node
     memory: of each device, in bytes
     batch: samples of a step
-    Raises ValueError if no plan does it all.
 
     Small print:
+    - Raises ValueError if no plan does all that is asked.
     - All devices are used: T D K = devices. The last node may be partly filled.
     - T divides `node`, K V divides the blocks, D M divides `batch`, whose samples are
       spread evenly.
