@@ -138,7 +138,7 @@ def test_nothing_hangs_over_the_edge_and_pictures_fit_a_laptop_s_screen_where_th
     page = open_page()
     for path in sample(site, whole):
         page.goto(path.as_uri())
-        for width, scheme in ((1366, "light"), (390, "dark")):
+        for width, scheme in ((390, "dark"), (1366, "light")):
             page.set_viewport_size({"width": width, "height": 800})
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
@@ -192,7 +192,7 @@ def test_pictures_are_dark_where_the_page_is(site, open_page):
     page.goto((site / "notebooks" / "03_scheduling.html").as_uri())
     while page.locator(".unfold").count():
         page.locator(".unfold").first.click()
-    papers = page.eval_on_selector_all(".outputs > svg > .paper", "all => all.map((one) => getComputedStyle(one).fill)")
+    papers = page.eval_on_selector_all(".outputs svg > .paper", "all => all.map((one) => getComputedStyle(one).fill)")
     assert papers
     assert set(papers) == {"rgb(24, 24, 24)"}
     plots = page.eval_on_selector_all(".outputs img", "all => all.map((one) => getComputedStyle(one).filter)")
@@ -202,7 +202,7 @@ def test_pictures_are_dark_where_the_page_is(site, open_page):
     assert len(marks) == len(set(marks)), "two equal charts on a page"
     page.goto((site / "notebooks" / "03_scheduling.html").as_uri())
     page.emulate_media(color_scheme="light")
-    lit = page.eval_on_selector_all(".outputs > svg > .paper", "all => all.map((one) => getComputedStyle(one).fill)")
+    lit = page.eval_on_selector_all(".outputs svg > .paper", "all => all.map((one) => getComputedStyle(one).fill)")
     assert set(lit) == {"rgb(255, 255, 255)"}
 
 
