@@ -3,7 +3,7 @@
 #
 # **Why care?** Everything in a pipeline waits for micro-batches, by number. A cut that
 # loses a sample trains something else; one that makes a piece too few, as `torch.chunk`
-# may, is waited for in vain.
+# may, leaves a device waiting for good.
 #
 # **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
 # [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**

@@ -55,7 +55,7 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 # - **1F1B.** Some forwards first, as many as it takes until the first gradient can be
 #   back; then one forward, one backward, in turn; then the backwards that are left. One
 #   may count them for the way to the model's end alone, or for there and back: both
-#   numbers are right here, and what the second is good for comes after the task.
+#   numbers are right here, and after the task you will see what the second buys.
 
 # %% [markdown]
 # ## Your turn

@@ -128,8 +128,8 @@ check("ex13/ring", ring_all_reduce)
 # weights.
 #
 # In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as
-# well. Here device d is to have piece d: each piece sets out from another device than
-# in the table.
+# well. Here device d is to have piece d: each piece starts on a
+# different device from the table's.
 
 # %%
 predict("ex13/adam-and-the-sum")

@@ -2,7 +2,7 @@
 # # Exercise 16: a profile with one thing wrong
 #
 # **Why care?** A training of many ranks is half as fast as planned. Every rank waits,
-# and nothing tells who for. Those who can read a trace find in minutes what others look
+# and nothing says for whom. Those who can read a trace find in minutes what others look
 # for in days.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**

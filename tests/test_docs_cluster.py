@@ -70,7 +70,7 @@ def test_it_says_after_which_silence_a_rank_is_missed():
 
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert watch.BEAT == 0.5
-    assert "gives it a sign of life every half second" in text
+    assert "sends it a heartbeat every half second" in text
     assert f"SIGTERM, as by `scancel` | after {watch.GRACE:g} seconds" in text
     assert f"or the cable is gone | after {watch.SILENCE:g} seconds" in text
     assert f"holds Python's lock for {watch.SILENCE:g} seconds" in text

@@ -145,7 +145,7 @@ class Watch(ABC):
 
     @abstractmethod
     def _beat(self, doing: Doing) -> None:
-        """Give a sign of life, and see who gave none."""
+        """Send a heartbeat, and see who sent none."""
 
     @abstractmethod
     def _tell(self, why: str) -> None: ...
@@ -215,7 +215,7 @@ class Watch(ABC):
                 f"{self._kept_from_running:.0f} s; the others have ended without it",
             )
         if silent:
-            how = f"has given no sign of life for {SILENCE:g} s{last}: it was stopped, or its machine or the network to"
+            how = f"has sent no heartbeat for {SILENCE:g} s{last}: it was stopped, or its machine or the network to"
             return Verdict(rank, f"rank {rank}{here} {how} it is gone")
         how = f"has ended without a word{last}: it was killed, perhaps for want of memory, or has ended itself"
         return Verdict(rank, f"rank {rank}{here} {how}")

@@ -29,7 +29,7 @@ def _text(file):
 
 
 def write_what_rank_0_hears(folder):
-    """A rank's "seen" has what its last sign of life told; rank 0's own is written when the others were told of it."""
+    """A rank's "seen" has what its last heartbeat told; rank 0's own is written when the others were told of it."""
     note = watch.Coordinator._note
 
     def noted(self, rank, doing):

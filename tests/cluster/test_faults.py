@@ -105,7 +105,7 @@ def test_a_rank_that_is_stopped_is_named_by_all_and_by_itself(tmp_path, victim):
         told = ended(processes)
         os.kill(pid(tmp_path, victim), signal.SIGCONT)
         [itself] = ended(stopped).values()
-    one_sentence_each(told, f"has given no sign of life for {watch.SILENCE:g} s")
+    one_sentence_each(told, f"has sent no heartbeat for {watch.SILENCE:g} s")
     assert all(text.strip().startswith(f"rank {victim} (") for text in told.values())
     assert itself.strip().startswith(f"rank {victim} ")
     assert len(itself.strip().splitlines()) == 1

@@ -119,7 +119,7 @@ def test_the_cable_is_pulled_and_both_say_so(hosts, tmp_path):
         told = [process.communicate(timeout=PATIENCE)[0] for process in processes]
     assert f"rank 1 ({HOSTS[1]}, process " in told[0]
     assert f"rank 0 ({HOSTS[0]}, process " in told[1]
-    assert all(f"has given no sign of life for {watch.SILENCE:g} s" in text for text in told)
+    assert all(f"has sent no heartbeat for {watch.SILENCE:g} s" in text for text in told)
 
 
 def test_the_way_to_this_machine_itself_names_no_interface():
