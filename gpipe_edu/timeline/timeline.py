@@ -243,14 +243,14 @@ class Timeline:
 
     @staticmethod
     def load_trace(path: str | Path) -> Timeline:
-        """The timeline that `save_trace`, or a chart's "save as", has written to `path`.
+        """The timeline that `save_trace`, or a chart's "save as", has written to `path`; or, as `gpipe_edu.load` opens
+        more of, a run that another program has measured, if this one file holds all of it.
 
-        Raises ValueError, in one sentence, for a file that is not a trace of ours or is cut off; OSError if there is no
-        such file.
+        Raises ValueError for a file that is neither or is cut off; OSError if there is no such file.
         """
-        from .trace import load
+        from .opened import load_trace
 
-        return load(Path(path))
+        return load_trace(Path(path))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         from gpipe_edu.view.notebook import timeline_bundle

@@ -5,6 +5,6 @@ ops; `recording.py` tells from one process's events when each op worked; `steps.
 ranks together, as timelines; `pp_timer.py` reads Megatron's timer; `refusals.py` has the words for what a file lacks.
 """
 
-from .load import Opened, load, measured_run, open_files, read_profiles
+from .load import Opened, load, load_trace, measured_run, open_files, read_profiles
 
-__all__ = ["Opened", "load", "measured_run", "open_files", "read_profiles"]
+__all__ = ["Opened", "load", "load_trace", "measured_run", "open_files", "read_profiles"]

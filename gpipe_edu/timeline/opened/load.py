@@ -138,6 +138,17 @@ def measured_run(paths: Sequence[Path]) -> Timeline | None:
     return _measured(found, label, None, None, []).steps[-1]
 
 
+def load_trace(path: Path) -> Timeline:
+    """The timeline in one trace, ours or another program's. Raises ValueError for what is neither."""
+    try:
+        return trace.load(path)
+    except ValueError:
+        measured = measured_run([path])
+        if measured is None:
+            raise
+        return measured
+
+
 class _SomethingElseError(NoRunError):
     """A file of none of the kinds that can be opened. what: what it is, in words."""
 

@@ -20,8 +20,7 @@ from typing import Any, Final
 
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.opened import measured_run
-from gpipe_edu.timeline.trace import read
+from gpipe_edu.timeline.opened import load_trace, measured_run
 from gpipe_edu.view.html import fill, json_element, style_element
 from gpipe_edu.view.measures import TimeUnit, time_unit
 
@@ -80,33 +79,17 @@ def explore(settings: Settings, kept: Settings | None, critical_path: bool, cap:
 def open_traces(files: Sequence[tuple[str, bytes]], beside: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The spec of a run, of a file's name and content, or of several files', shown in the same unit as what is `beside`
     it; None for several that are not one run. Raises ValueError for a bad file."""
-    timeline = _one(*files[0]) if len(files) == 1 else _run(files)
-    if timeline is None:
-        return None
-    there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
-    shown = there[0] if there else time_unit(timeline.unit, timeline.makespan)
-    return spec(timeline, shown, critical_path=True)
-
-
-def _one(name: str, data: bytes) -> Timeline:
-    """What is in a file: what this program saved, or what others have measured."""
-    try:
-        return read(data, name)
-    except ValueError:
-        measured = _run([(name, data)])
-        if measured is None:
-            raise
-        return measured
-
-
-def _run(files: Sequence[tuple[str, bytes]]) -> Timeline | None:
-    """The step that others have measured; None if files hold something else."""
     with TemporaryDirectory() as folder:
         paths = [Path(folder, str(number), Path(name).name) for number, (name, _) in enumerate(files)]
         for path, (_, data) in zip(paths, files, strict=True):
             path.parent.mkdir()
             path.write_bytes(data)
-        return measured_run(paths)
+        timeline = load_trace(paths[0]) if len(paths) == 1 else measured_run(paths)
+    if timeline is None:
+        return None
+    there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
+    shown = there[0] if there else time_unit(timeline.unit, timeline.makespan)
+    return spec(timeline, shown, critical_path=True)
 
 
 def refusal(error: Exception) -> str:

@@ -373,6 +373,19 @@ def test_a_step_that_only_evaluates_is_shown_if_there_is_no_other(tmp_path):
     assert open_files(tmp_path).said[-1] == "left out 1 step that is not whole: it only evaluates"
 
 
+def test_load_trace_takes_one_file_of_another_program_and_refuses_the_rest_as_ever(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    step = ge.simulate(ge.gpipe(1, 2))
+    traces.on_cpu(trace, traces.later(step.row(0), 0))
+    same(ge.Timeline.load_trace(trace.save(tmp_path / "one.json.gz")), step)
+    trace.about["distributedInfo"]["pg_config"].append({"pg_desc": "mesh_pp", "ranks": [0, 1]})
+    with pytest.raises(ValueError, match="no file is of rank 1"):
+        ge.Timeline.load_trace(trace.save(tmp_path / "one.json"))
+    (tmp_path / "other.json").write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]}')
+    with pytest.raises(ValueError, match="is a trace of another program: 1 event"):
+        ge.Timeline.load_trace(tmp_path / "other.json")
+
+
 def test_an_order_of_ops_is_a_schedule_and_our_own_trace_a_timeline(tmp_path):
     schedule = ge.one_f_one_b(2, 4)
     (tmp_path / "mine.txt").write_text(str(schedule))
