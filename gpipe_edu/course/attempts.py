@@ -30,6 +30,7 @@ def record(report: Report, digest: str) -> str:
             if digest not in entry["seen"]:
                 entry["seen"] = [*entry["seen"], digest][-_REMEMBERED:]
                 entry["tries"] += 1
+            entry["slip"] = report.first.slip if report.first else ""
             if report.state == "passed" and (not entry["passed"] or entry["but"]):
                 entry["passed"], entry["but"] = date.today().isoformat(), bool(report.passed_over)
     except OSError as error:
@@ -38,7 +39,8 @@ def record(report: Report, digest: str) -> str:
 
 
 def state(key: str) -> dict[str, Any]:
-    """tries, hints (how many were shown), passed (a date or ""), but (whether that breaks a promise) of an exercise."""
+    """tries, hints (how many were shown), passed (a date or ""), but (whether that breaks a promise), slip (what the
+    last check has found, or "") of an exercise."""
     try:
         return _entry(store.read(_SECTION), key)
     except OSError:
@@ -56,7 +58,8 @@ def offer(key: str) -> str:
 
 
 def hint(key: str) -> None:
-    """Show the next hint of an exercise if a try has earned it, and all earlier ones.
+    """Show the next hint of an exercise if a try has earned it, and all earlier ones; what the last check has found may
+    have a hint of its own, which comes first and costs none.
 
     Raises ValueError for a key that does not exist.
     """
@@ -73,7 +76,9 @@ def hint(key: str) -> None:
         last = f"Hint {now['hints'] + 1} of 3 comes after {more} try: change the code and check it."
     else:
         last = f"That was all. {asking.solution(key, give_up=True)} shows one way to write it."
-    shown = [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
+    own = exercise.hint_for(now["slip"])
+    shown = [f"**To what the check has found:** {own}"] if own else []
+    shown += [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
     output.show("\n\n".join(filter(None, [*shown, last])))
 
 
@@ -101,7 +106,15 @@ def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
     """The entry of an exercise with all fields present and of the right type, even if the file is damaged."""
     found = kept.get(key)
     found = found if isinstance(found, dict) else {}
-    empty: dict[str, Any] = {"tries": 0, "seen": [], "hints": 0, "tries_at_hint": 0, "passed": "", "but": False}
+    empty: dict[str, Any] = {
+        "tries": 0,
+        "seen": [],
+        "hints": 0,
+        "tries_at_hint": 0,
+        "passed": "",
+        "but": False,
+        "slip": "",
+    }
     return {name: found[name] if type(found.get(name)) is type(value) else value for name, value in empty.items()}
 
 

@@ -38,10 +38,11 @@ _TASKS: Final = "gpipe_edu.judge.tasks"
 class Exercise(NamedTuple):
     """One function that a learner writes, and the sentences of its `messages.toml`.
 
-    notebook: the name of the notebook it stands in. hints: from small to large. seconds: how long all calls of a check
-    may take together. cases: how often a right answer is called, about.
-    success: what is said of a right answer. slips: what is said of each misconception. promises: the slips that leave
-    an answer right, each with the promise that it breaks. part: its place among the exercises of one notebook.
+    notebook: the name of the notebook it stands in. hints: from small to large. hints_for: a hint for those in whose
+    answer a slip shows, or one that breaks the same promise, where the three are about what they have right. seconds:
+    how long all calls of a check may take together. cases: how often a right answer is called, about. success: what is
+    said of a right answer. slips: what is said of each misconception. promises: the slips that leave an answer right,
+    each with the promise that it breaks. part: its place among the exercises of one notebook.
     predictions: see `course.predictions.question`.
     """
 
@@ -53,6 +54,7 @@ class Exercise(NamedTuple):
     success: str
     slips: Mapping[str, str]
     promises: Mapping[str, str] = {}
+    hints_for: Mapping[str, str] = {}
     seconds: float = 4.0
     part: int = 1
     cases: int = 1
@@ -97,6 +99,10 @@ class Exercise(NamedTuple):
         """The part of a class's points, from 0 to 1, that an answer loses which is right but for these slips."""
         scheme = _shared()["promises"]
         return float(min(scheme["at_most"], scheme["costs"] * len({self.promises[slip] for slip in broken})))
+
+    def hint_for(self, slip: str) -> str:
+        """What helps those in whose answer this slip shows, "" if that is the three hints alone."""
+        return self.hints_for.get(self.promises.get(slip, slip), "")
 
     def sentence(self, slip: str, words: Mapping[str, object]) -> str:
         """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""

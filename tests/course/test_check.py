@@ -13,7 +13,7 @@ from gpipe_edu.course import NotYet, attempts, check, hint, progress, report
 from gpipe_edu.judge import judging, pool
 from gpipe_edu.judge.case import Wrong
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
-from gpipe_edu.judge.findings import Report, Success, Unwritten
+from gpipe_edu.judge.findings import Finding, Report, Success, Unwritten
 from gpipe_edu.process import plain
 from gpipe_edu.process.packing import pack
 from tests.processes import printed
@@ -274,6 +274,22 @@ def test_after_success_all_hints_are_there(capsys):
     hint("ex02/clock")
     text = shown(capsys)
     assert all(one in text for one in find_exercise("ex02/clock").hints)
+
+
+def test_what_the_check_has_found_may_have_a_hint_of_its_own(capsys):
+    exercise = find_exercise("ex01/splitting")
+    own = exercise.hints_for["no-refusal"].partition("`")[0]
+    hint("ex01/splitting")
+    assert own not in shown(capsys)
+    for slip in ("no-refusal-tuple", "lost"):  # the first breaks the same promise as a forgotten refusal
+        for state in ("passed", "wrong"):
+            finding = Finding(slip, "because")
+            over = (finding,) if state == "passed" else ()
+            attempts.record(
+                Report(exercise.key, state, 1, 1, None if over else finding, passed_over=over), state + slip
+            )
+            hint("ex01/splitting")
+            assert (own in shown(capsys)) == (slip == "no-refusal-tuple")
 
 
 def test_a_damaged_entry_is_taken_for_an_empty_one():

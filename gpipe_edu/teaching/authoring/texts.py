@@ -57,8 +57,9 @@ def readable(material: Material) -> Iterator[Problem]:
         yield Problem(where, f"it has no {name}", f"Add {name}, as in another exercise")
     for name in sorted(said.keys() - set(Exercise._fields) | said.keys() & {"key"}):
         yield Problem(where, f"{name} is nothing that an exercise has", "Take it away, or give it its right name")
-    for name in sorted({"hints", "slips", "predictions"} & said.keys()):
-        kind, inside = {"hints": (list, str), "slips": (dict, str), "predictions": (dict, dict)}[name]
+    forms = {"hints": (list, str), "hints_for": (dict, str), "slips": (dict, str), "predictions": (dict, dict)}
+    for name in sorted(forms.keys() & said.keys()):
+        kind, inside = forms[name]
         items = said[name].values() if isinstance(said[name], dict) else said[name]
         if not isinstance(said[name], kind) or not all(isinstance(item, inside) for item in items):
             yield Problem(where, f"{name} has another form", f"Write {name} as in another exercise")
@@ -103,6 +104,8 @@ def sentences(material: Material) -> Iterator[Problem]:
         elif name.startswith("hints") and not HINT[0] <= len(words) <= HINT[1]:
             allowed = f"{HINT[0]} to {HINT[1]}"
             yield Problem(where, f"{name} has {len(words)} characters", f"Give it {allowed}")
+    for slip in sorted(said.get("hints_for", {}).keys() - material.exercise.slips.keys()):
+        yield Problem(where, f"hints_for has {slip}, which is no slip", "Give it a slip's name, or take it away")
     if len(said["hints"]) != 3:
         wrong = f"the number of hints is {len(said['hints'])}, and a learner gets three"
         yield Problem(where, wrong, "Write three, from small to large")
