@@ -244,7 +244,9 @@ def _about_memory(judged: JudgedStep) -> Signs:
 def _about_side_effects(judged: JudgedStep) -> Signs:
     step, modes = judged.step, {True: "training mode", False: "evaluation mode"}
     was, other = modes[judged.training], modes[not judged.training]
-    yield Sign("layer-mode", judged.frozen and not step.modes_kept, expected="each layer in its mode", came="others")
+    yield Sign(
+        "layer-mode", judged.frozen > 0 and not step.modes_kept, expected="each layer in its mode", came="others"
+    )
     left = not (judged.frozen or step.modes_kept)
     yield Sign("eval-mode" if judged.training else "train-mode", left, expected=was, came=other)
     yield Sign("unfrozen", not step.asks_kept)

@@ -303,7 +303,7 @@ class OpByOp:
     def inputs_taken(self, cuts: Sequence[int]) -> list[tuple[Op, int]]:
         """For each backward of the last mini-batch whose first layer ran again: the micro-batch whose input it took."""
         ops = [op for _, op, _ in self._schedule.steps]
-        first = {}
+        first: dict[Op, Array] = {}
         for run in self._layers.runs:
             number = run.step - (len(self._kinds) - len(ops))
             if run.kind == "F" and 0 <= number < len(ops) and run.place == cuts[ops[number].stage]:
