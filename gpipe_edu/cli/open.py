@@ -23,7 +23,7 @@ from .schedule import check_targets, write
 def run(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Traces of all ranks, a folder of them, or an order of ops."),
+        typer.Argument(metavar="FILE", help="Traces of all ranks, a folder of them, or an order of ops."),
     ],
     step: Annotated[int | None, typer.Option(min=0, help="Which whole step, from 0; else the last.")] = None,
     replica: Annotated[int | None, typer.Option(min=0, help="Which of several pipelines, from 0.")] = None,

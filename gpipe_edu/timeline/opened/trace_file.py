@@ -105,14 +105,13 @@ class _Text:
     """A window on the text, which moves on."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream, self._text, self._at, self._chunk = stream, "", 0, _CHUNK
+        self._stream, self._text, self._at = stream, "", 0
 
     def _more(self) -> bool:
         """Whether there is more text, which then is in the window. What one value needs, it asks for in few pieces."""
         rest = self._text[self._at :]
-        more = self._stream.read(self._chunk)
+        more = self._stream.read(max(_CHUNK, len(rest)))
         self._text, self._at = rest + more, 0
-        self._chunk = max(_CHUNK, len(self._text))
         if len(self._text) > _MOST:
             raise ValueError
         return bool(more)
