@@ -32,7 +32,7 @@ def test_the_keys_that_run_a_cell_do_so_from_anywhere_in_a_widget(lab, place):
         was = page.evaluate(RUNS)
         if place == "play":
             page.click(there)
-            page.wait_for_selector(f'{there}[aria-label="Pause"]')
+            page.wait_for_selector(f"{there} >> text=Pause")
         page.focus(there)
         page.keyboard.press(key)
         page.wait_for_function(f"(was) => ({RUNS})() > was", arg=was)
