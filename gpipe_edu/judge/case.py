@@ -230,7 +230,7 @@ class Case:
         describe: says what was returned, where `perform` adds something to it. signs: what may be wrong about it, of
         which the first that shows is told in place of `sign`. Raises Wrong, Unwritten.
         """
-        value, trouble = self.exam.reply(**given)
+        value, trouble, _ = self.exam.reply(**given)
         self.number = self.exam.calls
         sign = sign._replace(expected="ValueError")
         if trouble is None:

@@ -31,10 +31,11 @@ class Trouble(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a call gave: a value of plain data, or trouble."""
+    """What a call gave: a value of plain data, or trouble. grew: whether it took far more memory than right answers."""
 
     value: Any = None
     trouble: Trouble | None = None
+    grew: bool = False
 
 
 class Unwritten(SaidPlainly, NotImplementedError):

@@ -178,6 +178,7 @@ class Sandbox:
         limit.begin()
         looked = monotonic()
         at_first, most = None, 0
+        grew = False
         while True:
             ended = self._child.ended  # asked first, so that its last message is not missed
             try:
@@ -198,15 +199,14 @@ class Sandbox:
             looked = monotonic()
             limit.look()
             at_first, most = limit.largest if at_first is None else at_first, max(most, limit.largest)
+            grew = most - at_first > _GROWTH
             if ended:  # and what it has left behind keeps the pipe open
                 data = None
                 break
             if limit.over or limit.crowd:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
-                if limit.largest - at_first > _GROWTH:
-                    return Reply(trouble=Trouble("stopped", GROWS, where, seconds=limit.seconds))
-                return Reply(trouble=Trouble("stopped", "", where, seconds=limit.seconds))
+                return Reply(trouble=Trouble("stopped", GROWS if grew else "", where, seconds=limit.seconds))
             if limit.memory > _MEMORY or self._fills_its_folder():
                 self._child.kill()
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
@@ -227,7 +227,7 @@ class Sandbox:
         try:
             value, trouble = plain.decode(data)
             if trouble is None:
-                return Reply(value)
+                return Reply(value, grew=grew)
             kind, message, lines, bases = cut_to_length(*trouble)
             return Reply(trouble=Trouble(kind, message, self.lines(lines), bases))
         except (ValueError, TypeError, LookupError):

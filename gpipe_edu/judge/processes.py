@@ -16,7 +16,7 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.distributed.deadlocks import MessageLog, Post
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.judge.case import Case, Sign, Signs
-from gpipe_edu.judge.findings import Trouble
+from gpipe_edu.judge.findings import GROWS, Trouble
 from gpipe_edu.judge.guest.forms import describe
 from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.judge.guest.processes import Diaries, Failure
@@ -28,7 +28,8 @@ def judge_failure(case: Case, failure: Failure, about: Callable[[Trouble], Signs
     trouble = Trouble(failure.kind, failure.message.partition("\n")[0], where)
     case.judge(about(trouble))
     if failure.reason == "late":
-        trouble = Trouble("stopped", "", where, seconds=failure.seconds)
+        grew = case.exam.replies[-1][0].grew
+        trouble = Trouble("stopped", GROWS if grew else "", where, seconds=failure.seconds)
     if failure.reason in ("died", "exit"):
         trouble = Trouble("exit", failure.message, where)
     case.fail(trouble)

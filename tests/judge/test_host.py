@@ -42,7 +42,7 @@ def test_a_value_comes_back_with_the_input_as_it_is_afterwards():
         batch[0] = 7
         return [batch.sum(), M]
 
-    (value, after), found = ask(function)[0]
+    (value, after), found, _ = ask(function)[0]
     assert found is None
     assert value == [13, 2]
     assert after[0] == 7
@@ -386,5 +386,5 @@ def test_names_and_words_of_any_length_are_shortened():
     assert len(found.kind) == 200
     assert len(found.message) == 1000
     assert all(len(name) <= 200 for name in found.bases)
-    (value, _), _ = ask(returns)[0]
+    (value, _), *_ = ask(returns)[0]
     assert len(value.type) <= 200
