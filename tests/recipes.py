@@ -7,6 +7,7 @@ RECIPES = recipes.RECIPES | {
     "1f1b recompute": lambda K, M: with_recompute(ge.one_f_one_b(K, M), "always"),
     "interleaved 1": lambda K, M: ge.interleaved(K, M, 1),
     "interleaved 3": lambda K, M: ge.interleaved(K, M, 3),
+    "interleaved zero bubble 3": lambda K, M: ge.interleaved_zero_bubble(K, M, 3),
 }
 
 

@@ -91,6 +91,7 @@ SIMULATED = {
     "makespan, early recompute": lambda: plan(ge.gpipe(4, 8, "early")).makespan,
     "bubble, early recompute": lambda: plan(ge.gpipe(4, 8, "early")).bubble_fraction,
     "makespan, interleaved": lambda: plan(ge.interleaved(4, 8, 2)).makespan,
+    "makespan, interleaved ZB-H1": lambda: plan(ge.interleaved_zero_bubble(4, 8, 2)).makespan,
     "makespan, ZB-H1": lambda: plan(ge.zero_bubble(4, 8)).makespan,
     "what ZB-H1 leaves of 1F1B's idle time": lambda: (
         plan(ge.zero_bubble(4, 8)).idle(0) / plan(ge.one_f_one_b(4, 8)).idle(0)

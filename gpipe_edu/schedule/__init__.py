@@ -13,7 +13,17 @@ from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
 from .other_orders import read_clocks, read_megatron_order, read_zero_bubble
 from .reading import looks_like_schedule, read_schedule_text
-from .recipes import breadth_first, dual_pipe_v, gpipe, interleaved, naive, one_f_one_b, zero_bubble, zero_bubble_v
+from .recipes import (
+    breadth_first,
+    dual_pipe_v,
+    gpipe,
+    interleaved,
+    interleaved_zero_bubble,
+    naive,
+    one_f_one_b,
+    zero_bubble,
+    zero_bubble_v,
+)
 from .recompute import with_recompute
 from .schedule import Schedule
 
@@ -28,6 +38,7 @@ __all__ = [
     "dual_pipe_v",
     "gpipe",
     "interleaved",
+    "interleaved_zero_bubble",
     "looks_like_schedule",
     "naive",
     "one_f_one_b",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from inspect import signature
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from gpipe_edu.base.validate import whole
@@ -70,33 +71,69 @@ def one_f_one_b(K: int, M: int) -> Schedule:
     return _build("1f1b", K, device)
 
 
-def interleaved(K: int, M: int, V: int) -> Schedule:
+def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
     """Interleaved 1F1B: device k holds the V stages k, K+k, 2K+k, ...; K is the number of devices.
 
     Micro-batches travel in groups of K: a group passes through one stage of each device, then through the next, so
     a device soon has work again. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
-    The idle time is V times smaller than that of 1F1B and V times as many boundaries are sent. Where M is no multiple
-    of K, the last group is a full one with the micro-batches that do not exist left out.
+    The idle time is V times smaller than that of 1F1B and V times as many boundaries are sent.
+
+    groups: where M is no multiple of K, "equal" has M // K groups, as equal as can be, as PyTorch has them; "full" has
+    groups of K, and leaves out of the last one the micro-batches that do not exist. With "full" a step is never
+    shorter, as devices wait where those are missing; with "equal" groups are larger, so more is in flight. K = 8,
+    M = 9, V = 3 takes 131 units in groups of 8 (F = 1, B = 2, of one stage) and 102 in one of 9, while device 0 holds
+    25 and 27 micro-batches of one stage; just below M = 2 K it may hold half as many again.
+
+    Raises ValueError unless K, M and V are at least 1, or for other `groups`.
+    """
+    K, M, V = _counts(K, M, V)
+    if groups not in ("equal", "full"):
+        raise ValueError(f'groups is {groups!r}; it must be "equal" or "full"')
+    cut = _equal_groups(K, M)
+    if groups == "full":
+        full = -(-M // K) * K
+        _check_ops(f"interleaved V={V}", K, 2 * V * full * K)
+        cut = [range(first, first + K) for first in range(0, full, K)]
+    forwards, backwards = _through_stages(cut, V)
+
+    def device(k: int) -> Iterable[Op]:
+        warm_up = 2 * (K - 1 - k) + (V - 1) * len(cut[0])
+        forward = [Op("F", m, v * K + k) for m, v in forwards]
+        yield from forward[:warm_up]
+        for index, (m, v) in enumerate(backwards):
+            yield from forward[warm_up + index : warm_up + index + 1]
+            yield Op("B", m, v * K + k)
+
+    return _build(f"interleaved V={V}", K, device).first(M)
+
+
+def interleaved_zero_bubble(K: int, M: int, V: int) -> Schedule:
+    """Interleaved ZB-H1: the stages and groups of `interleaved`, each B split, and half as long a way to warm up.
+
+    Device k puts off its weight gradients by k ops, as in `zero_bubble`, which this is for V = 1. Where W is no longer
+    than F or I, the idle time is V times smaller than that of `zero_bubble`: see `formulas.
+    makespan_interleaved_zero_bubble`. PyTorch's ScheduleInterleavedZeroBubble has the same order; it takes M only where
+    its groups are equal.
 
     Raises ValueError unless K, M and V are at least 1.
     """
     K, M, V = _counts(K, M, V)
-    full = -(-M // K) * K
-    _check_ops(f"interleaved V={V}", K, 2 * V * full * K)
-    groups = [range(first, first + K) for first in range(0, full, K)]
-    forwards = [(m, v) for group in groups for v in range(V) for m in group]
-    backwards = [(m, v) for group in groups for v in reversed(range(V)) for m in group]
+    cut = _equal_groups(K, M)
+    forwards, backwards = _through_stages(cut, V)
 
     def device(k: int) -> Iterable[Op]:
-        warm_up = min(V * full, 2 * (K - 1 - k) + (V - 1) * K)
+        warm_up = K - 1 - k + (V - 1) * len(cut[0])
         forward = [Op("F", m, v * K + k) for m, v in forwards]
-        backward = [Op("B", m, v * K + k) for m, v in backwards]
+        weight = [Op("W", m, v * K + k) for m, v in backwards]
         yield from forward[:warm_up]
-        for index, op in enumerate(backward):
+        for index, (m, v) in enumerate(backwards):
             yield from forward[warm_up + index : warm_up + index + 1]
-            yield op
+            yield Op("I", m, v * K + k)
+            if index >= k:
+                yield weight[index - k]
+        yield from weight[max(0, len(weight) - k) :]
 
-    return _build(f"interleaved V={V}", K, device).first(M)
+    return _build(f"interleaved zero bubble V={V}", K, device)
 
 
 def breadth_first(K: int, M: int, V: int) -> Schedule:
@@ -221,6 +258,21 @@ def _counts(K: int, M: int, V: int = 1) -> tuple[int, int, int]:
     return K, M, V
 
 
+def _equal_groups(K: int, M: int) -> list[range]:
+    """The M micro-batches in M // K groups, at least one, whose sizes differ by at most one; the larger ones first."""
+    groups = max(1, M // K)
+    size, larger = divmod(M, groups)
+    firsts = [index * size + min(index, larger) for index in range(groups + 1)]
+    return [range(first, end) for first, end in pairwise(firsts)]
+
+
+def _through_stages(groups: Iterable[range], V: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """(micro-batch, v) of a device's forwards and of its backwards, in order; v counts its stages."""
+    forwards = [(m, v) for group in groups for v in range(V) for m in group]
+    backwards = [(m, v) for group in groups for v in reversed(range(V)) for m in group]
+    return forwards, backwards
+
+
 def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> Iterable[Op]:
     """Forwards until device k is full, then `back(m)` and one forward more, in turn."""
     warm_up = min(M, K - 1 - k)
@@ -252,6 +304,7 @@ RECIPES: Final[dict[str, Callable[..., Schedule]]] = {
     "interleaved": lambda K, M, V=2: interleaved(K, M, V),
     "breadth_first": lambda K, M, V=2: breadth_first(K, M, V),
     "zero_bubble": zero_bubble,
+    "interleaved_zero_bubble": lambda K, M, V=2: interleaved_zero_bubble(K, M, V),
     "zero_bubble_v": zero_bubble_v,
     "dual_pipe_v": dual_pipe_v,
 }

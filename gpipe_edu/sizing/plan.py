@@ -520,8 +520,9 @@ def _held(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment,
         return tuple((Moment((min(M, K - k) if name == "1f1b" else M,), none, 0),) for k in range(K))
     if name == "breadth_first":
         return (tuple(Moment((M,) * (v + 1) + none[v + 1 :], none, v) for v in range(V)),) * K
-    # The warm-up of all others is over, and their most held, after so many micro-batches.
-    return _walked(name, K, min(M, 2 * K), V, again)
+    # The warm-up of all others is over, and their most held, after so many micro-batches, unless groups are unequal.
+    few = M if M % K and form_of(name).takes_V else min(M, 2 * K)
+    return _walked(name, K, few, V, again)
 
 
 @lru_cache(maxsize=4096)

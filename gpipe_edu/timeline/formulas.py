@@ -114,6 +114,30 @@ def makespan_interleaved(K: int, M: int, V: int, F: float = 1, B: float = 2) -> 
     return (M * V + K - 1) * (F + B)
 
 
+def makespan_interleaved_zero_bubble(
+    K: int,
+    M: int,
+    V: int,
+    F: float = 1,
+    I: float = 1,  # noqa: E741
+    W: float = 1,
+) -> float:
+    """Time of a step of interleaved ZB-H1, V stages on each of K devices: M V (F+I+W) + (K-1) (F+I-W).
+
+    F, I and W are the times of one stage, of which there are K V; in those of a whole device it is
+    M (F+I+W) + (K-1) (F+I-W) / V: the idle time of `makespan_zero_bubble` over V. It holds for M a multiple of K and W
+    no longer than F or I. Raises ValueError outside that range, where the time has to be simulated.
+    """
+    _counts(K=K, M=M, V=V)
+    _times(F=F, I=I, W=W)
+    if M % K or min(F, I) < W:
+        raise ValueError(
+            f"the closed form of interleaved ZB-H1 holds for M a multiple of K, W <= F and W <= I, not for K={K}, "
+            f"M={M}, F={F}, I={I}, W={W}; simulate it instead"
+        )
+    return M * V * (F + I + W) + (K - 1) * (F + I - W)
+
+
 def best_micro_batches(K: int, fixed: float, work: float) -> float:
     """The M with the shortest step where a micro-batch costs fixed + work/M on a stage: sqrt((K-1) work / fixed).
 

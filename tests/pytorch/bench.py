@@ -64,6 +64,7 @@ HAND_WRITTEN = {
     "gpipe, early": lambda K, M: ge.gpipe(K, M, recompute="early"),
     "interleaved": lambda K, M: ge.interleaved(K, M, 2),
     "breadth first": lambda K, M: ge.breadth_first(K, M, 2),
+    "interleaved zero bubble": lambda K, M: ge.interleaved_zero_bubble(K, M, 2),
     "zero bubble V": ge.zero_bubble_v,
     "DualPipeV": ge.dual_pipe_v,
     "interleaved, R": lambda K, M: with_r(ge.interleaved(K, M, 2)),

@@ -164,6 +164,7 @@ def test_the_written_form_stays_what_it_is():
         (ge.zero_bubble(1, 2), "PipelineScheduleSingle"),
         (ge.interleaved(2, 4, 2), "PipelineScheduleMulti"),
         (ge.breadth_first(2, 4, 3), "PipelineScheduleMulti"),
+        (ge.interleaved_zero_bubble(2, 4, 3), "PipelineScheduleMulti"),
         (ge.zero_bubble_v(3, 4), "ZBVZeroBubble"),
         (ge.dual_pipe_v(2, 4), "ZBVZeroBubble"),
         (Schedule.parse("F0@1 B0@1\nF0@0 B0@0"), ""),

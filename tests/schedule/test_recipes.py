@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from operator import ge as at_least
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tests.refusals import refusals
 SIZES = [(K, M) for K in range(1, 9) for M in range(1, 13)]
 F1B2 = ge.Costs(F=1, B=2)
 PLAIN = [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble, ge.zero_bubble_v, ge.dual_pipe_v]
-LOOPED = [ge.interleaved, ge.breadth_first]
+LOOPED = [ge.interleaved, ge.breadth_first, ge.interleaved_zero_bubble]
 
 
 def ops(row, kind):
@@ -42,6 +43,7 @@ def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
         ("gpipe-early", Form(takes_V=False, stages=1, splits=False, recomputes=True)),
         ("interleaved", Form(takes_V=True, stages=2, splits=False, recomputes=False)),
         ("zero_bubble", Form(takes_V=False, stages=1, splits=True, recomputes=False)),
+        ("interleaved_zero_bubble", Form(takes_V=True, stages=2, splits=True, recomputes=False)),
         ("zero_bubble_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
         ("dual_pipe_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
     ],
@@ -165,12 +167,50 @@ def test_interleaving_with_one_stage_per_device_is_as_fast_as_1f1b():
             assert ge.simulate(ge.interleaved(K, M, 1)).makespan == ge.simulate(ge.one_f_one_b(K, M)).makespan
 
 
-def test_interleaving_never_takes_longer_than_1f1b_on_ragged_groups_of_two_stages_or_more():
+def test_equal_groups_are_never_slower_than_full_ones_nor_these_than_1f1b_and_hold_as_much_or_more():
     for K, M in SIZES:
         plain_time = ge.simulate(ge.one_f_one_b(K, M), ge.Costs(F=6, B=12)).makespan
         for V in (2, 3):
-            ragged = ge.simulate(ge.interleaved(K, M, V), ge.Costs(F=6 / V, B=12 / V)).makespan
-            assert ragged <= plain_time, (K, M, V)
+            costs = ge.Costs(F=6 / V, B=12 / V)
+            equal, full = (ge.simulate(ge.interleaved(K, M, V, groups), costs) for groups in ("equal", "full"))
+            assert equal.makespan <= full.makespan <= plain_time, (K, M, V)
+            assert all(map(at_least, equal.peak_in_flight, full.peak_in_flight)), (K, M, V)
+            if M % K == 0:
+                assert ge.interleaved(K, M, V, "full") == ge.interleaved(K, M, V)
+
+
+def test_what_ragged_groups_cost_in_the_facts():
+    equal, full = (ge.simulate(ge.interleaved(8, 9, 3, groups)) for groups in ("equal", "full"))
+    assert (equal.makespan, full.makespan) == (102, 131)
+    assert (equal.peak_in_flight[0], full.peak_in_flight[0]) == (27, 25)
+
+
+def test_full_groups_can_run_at_every_size():
+    for K, M in SIZES:
+        for V in (1, 2, 3):
+            assert ge.interleaved(K, M, V, "full").problems() == [], (K, M, V)
+
+
+def test_groups_are_equal_and_as_many_as_pytorch_has():
+    assert [list(map(len, recipes._equal_groups(4, M))) for M in (1, 7, 8, 10, 11, 12)] == [
+        *([1], [7], [4, 4], [5, 5], [6, 5], [4, 4, 4]),
+    ]
+
+
+def test_interleaved_zero_bubble_is_zero_bubble_where_a_device_has_one_stage():
+    for K, M in SIZES:
+        assert ge.interleaved_zero_bubble(K, M, 1) == ge.zero_bubble(K, M)
+
+
+def test_interleaving_zero_bubble_divides_its_idle_time_by_v_and_holds_no_more_than_interleaved_1f1b():
+    for K, M in SIZES:
+        for V in (1, 2, 3):
+            timeline = ge.simulate(ge.interleaved_zero_bubble(K, M, V), ge.Costs(F=6 / V, I=6 / V, W=6 / V))
+            if M % K == 0:
+                assert [timeline.idle(device) * V for device in range(K)] == pytest.approx([(K - 1) * 6] * K)
+            assert max(timeline.peak_in_flight) <= max(ge.simulate(ge.interleaved(K, M, V)).peak_in_flight)
+    facts = [ge.simulate(ge.interleaved_zero_bubble(4, 8, V), ge.Costs(F=1 / V, I=1 / V, W=1 / V)) for V in (1, 2, 3)]
+    assert [timeline.makespan for timeline in facts] == pytest.approx([27, 25.5, 25])
 
 
 @each("V", [1, 2, 3])
@@ -287,6 +327,12 @@ test_what_no_recipe_takes = refusals(
     ),
     (ValueError, f"{WAYS}.*{{}}|{{}}.*{WAYS}", lambda way: ge.gpipe(2, 2, way), ["Late", "none", True, False, 0, 1]),
     ((TypeError, ValueError), WAYS, lambda: ge.gpipe(2, 2, ["late"])),
+    (
+        ValueError,
+        'groups is {}; it must be "equal" or "full"',
+        lambda groups: ge.interleaved(2, 2, 2, groups),
+        ["Full", None, 4, True, ["full"]],
+    ),
 )
 
 
@@ -295,7 +341,7 @@ def test_recipes_take_numpy_integers_as_ops_do(recipe):
     assert recipe(np.int64(2), np.int32(3)) == recipe(2, 3)
 
 
-@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v, partial(ge.interleaved, V=3)])
+@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v, partial(ge.interleaved, V=3, groups="full")])
 def test_a_mistyped_count_is_refused_before_an_op_is_built(recipe, monkeypatch):
     def built(*_):
         raise AssertionError("an op was built")
@@ -305,7 +351,9 @@ def test_a_mistyped_count_is_refused_before_an_op_is_built(recipe, monkeypatch):
         recipe(100_000, 1)
 
 
-@pytest.mark.parametrize("recipe", [ge.zero_bubble_v, ge.dual_pipe_v, *(partial(ge.interleaved, V=V) for V in (1, 3))])
+@pytest.mark.parametrize(
+    "recipe", [ge.zero_bubble_v, ge.dual_pipe_v, *(partial(ge.interleaved, V=V, groups="full") for V in (1, 3))]
+)
 @pytest.mark.parametrize("K", [1, 2, 3, 5])
 def test_ops_are_counted_as_they_are_built(recipe, K, monkeypatch):
     """Where no micro-batch is left out, the schedule has all ops that its rule goes through."""

@@ -8,7 +8,7 @@ The cut is given: that it is the best is asserted by trying all.
 from functools import cache
 from itertools import combinations, pairwise
 
-from gpipe_edu.schedule.recipes import RECIPES
+from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.sizing.costs import MOVES, OVERLAP
 from tests.oracle import events, plain
@@ -18,7 +18,7 @@ from tests.oracle import events, plain
 def ops(schedule, K, M, V, again):
     """The rows of a schedule as plain tuples; one device does a micro-batch's B behind its F."""
     name = schedule if K > 1 else "1f1b"
-    built = RECIPES[name](K, M, V) if name in ("interleaved", "breadth_first") else RECIPES[name](K, M)
+    built = RECIPES[name](K, M, V) if form_of(name).takes_V else RECIPES[name](K, M)
     return plain(with_recompute(built, "always") if again else built)
 
 

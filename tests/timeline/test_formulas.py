@@ -100,6 +100,23 @@ def test_the_makespan_of_interleaving_is_the_simulated_one_where_m_is_a_multiple
                 formulas.makespan_interleaved(K, M, V, F, B)
 
 
+def test_the_makespan_of_interleaved_zero_bubble_is_the_simulated_one_or_refused():
+    draw = random.Random(5)
+    for _ in range(300):
+        K, V = draw.randint(1, 6), draw.randint(1, 4)
+        M = K * draw.randint(1, 4)
+        W = draw.uniform(0, 3)
+        costs = {"F": W + draw.uniform(0, 3), "I": W + draw.uniform(0, 3), "W": W}
+        timeline = ge.simulate(ge.interleaved_zero_bubble(K, M, V), Costs(**costs))
+        found = formulas.makespan_interleaved_zero_bubble(K, M, V, **costs)
+        assert found == pytest.approx(timeline.makespan, rel=1e-12)
+        if V == 1:
+            assert found == formulas.makespan_zero_bubble(K, M, **costs)
+    for K, M, times in ((4, 6, {}), (2, 4, {"W": 2}), (2, 4, {"F": 0.5})):
+        with pytest.raises(ValueError, match=f"K={K}, M={M}.*simulate it instead"):
+            formulas.makespan_interleaved_zero_bubble(K, M, 2, **times)
+
+
 def test_peak_in_flight_is_the_simulated_one_of_1f1b():
     for K, M in SIZES:
         timeline = ge.simulate(ge.one_f_one_b(K, M))
@@ -160,6 +177,8 @@ def test_defaults_are_those_of_costs():
     assert formulas.makespan_early(4, 8) == ge.simulate(ge.gpipe(4, 8, "early")).makespan
     assert formulas.makespan_zero_bubble(4, 8) == ge.simulate(ge.zero_bubble(4, 8)).makespan
     assert formulas.makespan_interleaved(4, 8, 2) == ge.simulate(ge.interleaved(4, 8, 2)).makespan
+    split = ge.simulate(ge.interleaved_zero_bubble(4, 8, 2))
+    assert formulas.makespan_interleaved_zero_bubble(4, 8, 2) == split.makespan
 
 
 @pytest.mark.sweep
