@@ -15,6 +15,7 @@ from .other_orders import read_clocks, read_megatron_order, read_zero_bubble
 from .reading import looks_like_schedule, read_schedule_text
 from .recipes import (
     breadth_first,
+    combined_one_f_one_b,
     dual_pipe_v,
     gpipe,
     interleaved,
@@ -35,6 +36,7 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "breadth_first",
+    "combined_one_f_one_b",
     "dual_pipe_v",
     "gpipe",
     "interleaved",

@@ -5,7 +5,9 @@
 
 It is what `torch.distributed.pipelining` reads and writes of a schedule, so what a trainer takes that stands on it. Its
 kinds are F, I, W and B (both gradients at once). It may have sends, receives and what sharded weights need beside the
-compute: those follow from the order of the ops, so they are left out here.
+compute: those follow from the order of the ops, so they are left out here. A pair that runs as one block is one cell:
+
+    (0F3;7B1)OVERLAP_F_B     forward of micro-batch 3 on stage 0, backward of micro-batch 1 on stage 7
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from .doctor import Problem, ScheduleError
+from .needs import Pair, is_pair
 from .op import Op
 
 _COMPUTE: Final = re.compile(r"(\d{1,9})(F|I|W|BW|B)(\d{1,9})", re.ASCII)
@@ -54,8 +58,10 @@ def is_pipeline_csv(text: str) -> bool:
     return any(map(_CELL_SHAPED.fullmatch, re.split(r'[,;\s()"]+', first)))
 
 
-def parse_csv(text: str) -> list[list[Op]]:
-    """The ops of each rank, in order. Blank lines before the first rank and behind the last one are no ranks.
+def parse_csv(text: str) -> tuple[list[list[Op]], list[Pair]]:
+    """The ops of each rank, in order, and the pairs that run as one block.
+
+    Blank lines before the first rank and behind the last one are no ranks.
 
     Older releases of PyTorch write B for the input gradient alone and BW for both: that is recognised by a BW, or by
     W's without an I, and said in a UserWarning.
@@ -71,15 +77,26 @@ def parse_csv(text: str) -> list[list[Op]]:
     letters = _letters(ranks)
     rows = [[Op(letters[cell.letter], cell.micro_batch, cell.stage) for cell in rank] for rank in ranks]
     _refuse_misprint(rows, first + 1)
-    return rows
+    return rows, [
+        (one, two)
+        for rank, row in zip(ranks, rows, strict=True)
+        for (a, one), (b, two) in pairwise(zip(rank, row, strict=True))
+        if (a.line, a.cell) == (b.line, b.cell) and is_pair(one, two)
+    ]
 
 
-def format_csv(rows: Sequence[Sequence[Op]]) -> str:
+def format_csv(rows: Sequence[Sequence[Op]], pairs: Collection[Pair]) -> str:
     """The inverse of `parse_csv`, without blank cells, for a schedule that can run; a C is written as B.
 
     Raises ValueError for an R, for which PyTorch has no letter.
     """
-    return "".join(",".join(row) + "\n" for row in as_cells(rows))
+    text = ""
+    for row, cells in zip(rows, as_cells(rows), strict=True):
+        for index, pair in enumerate(pairwise(row)):
+            if pair in pairs:
+                cells[index : index + 2] = [f"({cells[index]};{cells[index + 1]})OVERLAP_F_B", ""]
+        text += ",".join(filter(None, cells)) + "\n"
+    return text
 
 
 def as_cells(rows: Sequence[Sequence[Op]]) -> list[list[str]]:
@@ -124,7 +141,7 @@ def torchtitan_schedule(dealt: str, file: str) -> str:
 
 
 def _cells(line: str, number: int) -> Iterator[_Cell]:
-    """The compute of one line; of an overlapping pair one op after the other, as one device runs them."""
+    """The compute of one line; of a pair one op after the other."""
     for place, cell in enumerate(line.split(","), start=1):
         text = cell.strip().strip('"').strip()  # a spreadsheet may put text into quotation marks
         for word in _words(text) if text else []:

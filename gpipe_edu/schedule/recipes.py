@@ -6,10 +6,10 @@ V stages per device, indices from 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from inspect import signature
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 from gpipe_edu.base.validate import whole
@@ -94,17 +94,22 @@ def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
         full = -(-M // K) * K
         _check_ops(f"interleaved V={V}", K, 2 * V * full * K)
         cut = [range(first, first + K) for first in range(0, full, K)]
-    forwards, backwards = _through_stages(cut, V)
+    return _interleave(f"interleaved V={V}", K, V, cut).first(M)
 
-    def device(k: int) -> Iterable[Op]:
-        warm_up = 2 * (K - 1 - k) + (V - 1) * len(cut[0])
-        forward = [Op("F", m, v * K + k) for m, v in forwards]
-        yield from forward[:warm_up]
-        for index, (m, v) in enumerate(backwards):
-            yield from forward[warm_up + index : warm_up + index + 1]
-            yield Op("B", m, v * K + k)
 
-    return _build(f"interleaved V={V}", K, device).first(M)
+def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
+    """Combined 1F1B: `interleaved` with one forward more to warm up, so that forward and backward may run as one block.
+
+    After the warm-up each forward and the backward behind it are of two micro-batches, so that one computes while the
+    other sends what its experts exchange: what DualPipe is for, on as many devices and with each parameter once, for
+    one micro-batch of one stage more in flight. Megatron Core has it from 0.14 on; Kimi K2 (arXiv 2507.20534) was
+    trained so, since DualPipe holds parameters and gradients twice. If nothing of a block overlaps, a step takes as
+    long as with `interleaved`.
+
+    Raises ValueError unless K, M and V are at least 1.
+    """
+    K, M, V = _counts(K, M, V)
+    return _interleave(f"combined 1F1B V={V}", K, V, _equal_groups(K, M), combined=True)
 
 
 def interleaved_zero_bubble(K: int, M: int, V: int) -> Schedule:
@@ -212,10 +217,11 @@ def zero_bubble_v(K: int, M: int) -> Schedule:
 def dual_pipe_v(K: int, M: int) -> Schedule:
     """DualPipeV: the stages of ZB-V, and in the middle a forward beside each backward that goes the other way.
 
-    Where the two of such a pair run together, one can compute while the other sends, which hides what experts exchange;
-    here they run one after the other. DualPipe needs every parameter twice for that, DualPipeV once, on half the
-    devices (DeepSeek, 2025, github.com/deepseek-ai/DualPipe). PyTorch's ScheduleDualPipeV has the same order; it takes
-    no M < 2K, for which the micro-batches that do not exist are left out here.
+    The two of such a pair run as one block: one computes while the other sends, which hides what experts exchange. If
+    F = I = W and M >= 2K, the last device idles (K-1) (F&B + B - 3W), with F&B the time of a block, all of one stage:
+    DeepSeek's formula for DualPipe on P = 2K devices. DualPipe needs every parameter twice for that, DualPipeV once, on
+    half the devices (DeepSeek, 2025, github.com/deepseek-ai/DualPipe). PyTorch's ScheduleDualPipeV has the same order
+    and pairs; it takes no M < 2K, for which the micro-batches that do not exist are left out here.
 
     Raises ValueError unless K >= 1 and M >= 1.
     """
@@ -245,7 +251,10 @@ def dual_pipe_v(K: int, M: int) -> Schedule:
                 waiting.append(Op("W", done[stage], stage))
             done[stage] += 1
 
-    return _build("DualPipeV", K, device).first(M)
+    order = _build("DualPipeV", K, device)
+    pairs = [[pair for pair in pairwise(row) if (pair[0].kind, pair[1].kind) == ("F", "B")] for row in order.rows]
+    del pairs[-1][0]  # it would be the last device's first block, for which others would wait
+    return Schedule(order, pairs=chain(*pairs)).first(M)
 
 
 def _counts(K: int, M: int, V: int = 1) -> tuple[int, int, int]:
@@ -271,6 +280,20 @@ def _through_stages(groups: Iterable[range], V: int) -> tuple[list[tuple[int, in
     forwards = [(m, v) for group in groups for v in range(V) for m in group]
     backwards = [(m, v) for group in groups for v in reversed(range(V)) for m in group]
     return forwards, backwards
+
+
+def _interleave(name: str, K: int, V: int, groups: Sequence[range], combined: bool = False) -> Schedule:
+    """Interleaved 1F1B. combined: with one forward more in front, and then each forward in a block with a backward."""
+    forwards, backwards = _through_stages(groups, V)
+    rows, pairs = [], []
+    for k in range(K):
+        warm_up = 2 * (K - 1 - k) + (V - 1) * len(groups[0]) + combined
+        forward = [Op("F", m, v * K + k) for m, v in forwards]
+        backward = [Op("B", m, v * K + k) for m, v in backwards]
+        together = list(zip(forward[warm_up:], backward, strict=False))
+        rows.append([*forward[:warm_up], *chain(*together), *backward[len(together) :]])
+        pairs += together if combined else []
+    return Schedule(rows, name, pairs)
 
 
 def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> Iterable[Op]:
@@ -302,6 +325,7 @@ RECIPES: Final[dict[str, Callable[..., Schedule]]] = {
     "gpipe-early": lambda K, M: gpipe(K, M, "early"),
     "1f1b": one_f_one_b,
     "interleaved": lambda K, M, V=2: interleaved(K, M, V),
+    "combined_1f1b": lambda K, M, V=2: combined_one_f_one_b(K, M, V),
     "breadth_first": lambda K, M, V=2: breadth_first(K, M, V),
     "zero_bubble": zero_bubble,
     "interleaved_zero_bubble": lambda K, M, V=2: interleaved_zero_bubble(K, M, V),

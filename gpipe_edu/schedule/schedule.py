@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from gpipe_edu.base.validate import whole
 
 from .doctor import Problem, ScheduleError, diagnose
-from .needs import Needs
+from .needs import Needs, Pair, is_pair
 from .notation import format_rows, guess, parse_rows
 from .op import Op
 from .order import Turn, run_order
@@ -24,12 +25,17 @@ from .pipeline_csv import format_csv, is_pipeline_csv, parse_csv
 class Schedule:
     """`Schedule(rows, name="")`: one sequence of `Op` per device, in running order, or a Schedule to copy. Immutable.
 
+    pairs: of a forward and the backward behind it on its device, which run as one block (see `needs.py`). On paper a
+    block takes as long as `Costs(overlap=...)` says; our engines run the two one after the other.
+
     Building one checks only that it is made of ops; `problems()` and `check()` tell whether it can run.
 
-    Raises TypeError if `rows` is not a sequence of sequences of `Op`.
+    Raises TypeError if `rows` is not a sequence of sequences of `Op`, ValueError for a pair that is none.
     """
 
-    def __init__(self, rows: Iterable[Iterable[Op]] | Schedule, name: str = "") -> None:
+    def __init__(
+        self, rows: Iterable[Iterable[Op]] | Schedule, name: str = "", pairs: Iterable[Pair] | None = None
+    ) -> None:
         if isinstance(rows, str):
             raise TypeError("Schedule rows came as text; use Schedule.parse(text) for the written form")
         try:
@@ -49,6 +55,17 @@ class Schedule:
                         f'Schedule rows[{device}][{position}] is {op!r}; it must be an Op, such as Op("F", 0, {device})'
                     )
         self.name: str = name or (rows.name if isinstance(rows, Schedule) else "")
+        if pairs is None:
+            pairs = rows.pairs if isinstance(rows, Schedule) else ()
+        self.pairs: frozenset[Pair] = frozenset(pairs)
+        if self.pairs:
+            behind = {pair for row in self.rows for pair in pairwise(row)}
+            for pair in self.pairs:
+                if pair not in behind or not is_pair(*pair):
+                    raise ValueError(
+                        f"{pair!r} is no pair: a pair is a forward and, right behind it on its device, the backward of "
+                        f"another micro-batch or stage"
+                    )
 
     @property
     def devices(self) -> int:
@@ -77,7 +94,7 @@ class Schedule:
     @cached_property
     def needs(self) -> Needs:
         """What each op waits for, besides its turn on its device."""
-        return Needs(op for row in self.rows for op in row)
+        return Needs((op for row in self.rows for op in row), self.pairs)
 
     @cached_property
     def steps(self) -> list[Turn]:
@@ -111,7 +128,12 @@ class Schedule:
         if micro_batches >= self.micro_batches:
             return self
         rows = ((op for op in row if op.micro_batch < micro_batches) for row in self.rows)
-        return Schedule(rows, name=self.name)
+        pairs = (pair for pair in self.pairs if all(op.micro_batch < micro_batches for op in pair))
+        return Schedule(rows, self.name, pairs)
+
+    def apart(self) -> Schedule:
+        """The same order without pairs: as one device runs it that does one op after the other."""
+        return Schedule(self.rows, self.name, ()) if self.pairs else self
 
     @classmethod
     def parse(cls, text: str, name: str = "") -> Schedule:
@@ -125,16 +147,20 @@ class Schedule:
 
         Raises ScheduleError naming line and word for anything else, TypeError for what is not text.
         """
-        return cls(parse_csv(text) if isinstance(text, str) and is_pipeline_csv(text) else parse_rows(text), name=name)
+        if isinstance(text, str) and is_pipeline_csv(text):
+            rows, pairs = parse_csv(text)
+            return cls(rows, name, pairs)
+        return cls(parse_rows(text), name=name)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """PyTorch's pipeline CSV of this schedule, also written to `path` if there is one: a line for each rank, a cell
-        for each op, such as "0F1": stage 0, forward, micro-batch 1. `parse` is the inverse, but for a C.
+        for each op, such as "0F1": stage 0, forward, micro-batch 1, or for each pair, such as "(0F3;7B1)OVERLAP_F_B".
+        `parse` is the inverse, but for a C.
 
         A C is written as B, since there a stage says itself whether it recomputes. Raises ScheduleError if this cannot
         run, ValueError if it has an R, for which there is no letter, OSError if `path` cannot be written.
         """
-        text = format_csv(self.check().rows)
+        text = format_csv(self.check().rows, self.pairs)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="\n")
         return text
@@ -147,7 +173,7 @@ class Schedule:
         return f"Schedule({name}devices={self.devices}, stages={self.stages}, micro_batches={self.micro_batches})"
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every device does the same in the same order; names do not count."""
+        """Equal when every device does the same in the same order; neither names nor pairs count."""
         return isinstance(other, Schedule) and self.rows == other.rows
 
     def __hash__(self) -> int:

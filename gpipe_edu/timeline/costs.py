@@ -34,6 +34,9 @@ class Costs:
     send is the latency, from the end of an op, or from when its message has left the link, to its use there. Between
     two devices there is a link in each direction, which carries one message at a time, in the order of sending.
 
+    overlap: how much of the shorter op of a pair that runs as one block hides behind the longer one, from 0, nothing,
+    to 1, all of it (see `Schedule.pairs`).
+
     Raises TypeError for what is not a number or a list of numbers, ValueError for a negative or infinite one or an
     unknown unit.
     """
@@ -47,10 +50,13 @@ class Costs:
     send: float = 0
     link: float = 0
     unit: str = ""
+    overlap: float = 0
 
     def __post_init__(self) -> None:
         number("Costs send", self.send)
         number("Costs link", self.link)
+        if number("Costs overlap", self.overlap) > 1:
+            raise ValueError(f"Costs overlap is {self.overlap:g}; it must be a share, from 0 to 1")
         if self.unit not in UNITS:
             raise ValueError(f"Costs unit is {self.unit!r}; it must be 's' for seconds or '' for a unit of your own")
         for kind in "FBRCIW":

@@ -42,7 +42,9 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     table = costs.table(check_schedule(schedule).stages)
-    return replay(schedule, lambda op: table[op[0]][op[2]], send=costs.send, link=costs.link, unit=costs.unit)
+    spans, messages = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link, overlap=costs.overlap)
+    about = {"send": costs.send, "messages": messages, "pairs": schedule.pairs}
+    return Timeline(spans, schedule.devices, name=schedule.name, unit=costs.unit, **about)
 
 
 class Ends(NamedTuple):
@@ -58,7 +60,7 @@ def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
     The schedule must be one that can run, such as a recipe's: that is not looked at.
     """
     table = costs.table(schedule.stages)
-    spans, _ = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link)
+    spans, _ = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link, overlap=costs.overlap)
     last, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
     for device, _, start, end in spans:
         last[device] = end
@@ -74,11 +76,12 @@ def replay(
     source: str = "planned",
     unit: str = "",
 ) -> Timeline:
-    """Like `simulate`, with a duration for every single op: for durations that were measured one by one.
+    """Like `simulate`, with a duration for every single op: for durations that were measured one by one. So pairs run
+    apart.
 
     Raises ScheduleError if the schedule cannot run.
     """
-    spans, messages = run(check_schedule(schedule), duration, send, link)
+    spans, messages = run(check_schedule(schedule).apart(), duration, send, link)
     return Timeline(spans, schedule.devices, name=schedule.name, source=source, unit=unit, send=send, messages=messages)
 
 
@@ -88,10 +91,12 @@ def run(
     send: float = 0,
     link: float = 0,
     late: Mapping[tuple[int, int], float] = MappingProxyType({}),
+    overlap: float = 0,
 ) -> tuple[list[Span], list[Message]]:
     """When every op runs and every message is on its link; of a schedule that comes to a standstill, what runs.
 
-    late: what comes on top of `send` between a source and a target, where that was measured.
+    late: what comes on top of `send` between a source and a target, where that was measured. overlap: how much of the
+    shorter op of a pair hides behind the longer one. Of the time of both, each has its share, the forward first.
     """
     device_of_stage = schedule.device_of_stage
     free = [0.0] * schedule.devices
@@ -99,11 +104,13 @@ def run(
     goals = _goals(schedule) if link else {}
     arrived: dict[Op, float] = {}
     idle_from: dict[tuple[int, int], float] = {}  # per link, source and target: when its last message has left it
+    backward_of = dict(schedule.pairs)
+    block_ends: dict[Op, float] = {}  # of the backward of each pair
     spans: list[Span] = []
     messages: list[Message] = []
     for device, op, needs in schedule.steps:
         start = free[device]
-        for need in needs:
+        for need in needs if op not in block_ends else ():
             there = ended[need]
             if device_of_stage[need[2]] != device:
                 there = arrived[need] if link else there + send
@@ -111,11 +118,21 @@ def run(
                     there += late.get((device_of_stage[need[2]], device), 0)
             if there > start:
                 start = there
-        free[device] = ended[op] = end = start + duration(op)
+        if op in block_ends:
+            end = block_ends[op]
+        else:
+            end = start + duration(op)
+        leaves = end
+        if op in backward_of:
+            forward, backward = end - start, duration(backward_of[op])
+            both = forward + backward - overlap * min(forward, backward)
+            leaves = block_ends[backward_of[op]] = start + both
+            end = start + both * forward / (forward + backward) if both else start
+        free[device], ended[op] = end, leaves
         spans.append(Span(device, op, start, end))
         goal = goals.get(op)
         if goal is not None:
-            on_link = max(end, idle_from.get((device, goal), end))
+            on_link = max(leaves, idle_from.get((device, goal), leaves))
             idle_from[device, goal] = left = on_link + link
             arrived[op] = left + send
             messages.append(Message(op, device, goal, on_link, left, left + send))
@@ -125,7 +142,8 @@ def run(
 def _goals(schedule: Schedule) -> dict[Op, int]:
     """For every op whose output is needed on another device, that device; the rules allow only one."""
     home = schedule.device_of_stage
-    return {need: device for device, _, needs in schedule.steps for need in needs if home[need[2]] != device}
+    steps = schedule.apart().steps
+    return {need: device for device, _, needs in steps for need in needs if home[need[2]] != device}
 
 
 def merge_replays(runs: Iterable[Timeline]) -> Timeline:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpipe_edu.base.validate import whole
 from gpipe_edu.schedule import Op
-from gpipe_edu.schedule.needs import Needs
+from gpipe_edu.schedule.needs import Needs, Pair
 from gpipe_edu.schedule.op import FINISHES
 
 from .costs import UNITS
@@ -55,7 +55,7 @@ class Timeline:
 
     source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the latency that was planned
     between devices; messages are those that kept a link busy, at most one for an op. notes say how it was measured
-    elsewhere, and what makes it doubtful.
+    elsewhere, and what makes it doubtful. pairs ran as one block, whose outputs left together.
 
     Raises ValueError for no spans, an unknown source, a span of a device that does not exist, or one that ends before
     it starts.
@@ -72,6 +72,7 @@ class Timeline:
         send: float = 0,
         messages: Iterable[Message] = (),
         notes: Iterable[str] = (),
+        pairs: Iterable[Pair] = (),
     ) -> None:
         spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
         if not all(isinstance(span, Span) for span in spans):
@@ -80,7 +81,7 @@ class Timeline:
         self.spans: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.start, span.end, span.device)))
         self.devices = whole("devices", devices, 1)
         self.name, self.source, self.unit, self.send = name, source, unit, send
-        self.messages, self.notes = tuple(messages), tuple(notes)
+        self.messages, self.notes, self.pairs = tuple(messages), tuple(notes), frozenset(pairs)
         if source not in SOURCES:
             raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
         if unit not in UNITS:
@@ -93,7 +94,7 @@ class Timeline:
 
     def with_name(self, name: str, notes: Iterable[str] | None = None) -> Timeline:
         """The same timeline under another name, which is its title in a picture; notes: others, if they are given."""
-        about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send}
+        about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send, "pairs": self.pairs}
         kept = self.notes if notes is None else notes
         return Timeline(self.spans, self.devices, name=name, messages=self.messages, notes=kept, **about)
 
@@ -169,7 +170,7 @@ class Timeline:
     @cached_property
     def needs(self) -> Needs:
         """What each op waited for, besides its turn on its device."""
-        return Needs(span.op for span in self.spans)
+        return Needs((span.op for span in self.spans), self.pairs)
 
     @cached_property
     def message_of(self) -> dict[Op, Message]:
@@ -186,10 +187,19 @@ class Timeline:
 
     def arrival(self, span: Span, device: int) -> float:
         """When the output of `span` is on `device`: once it has ended and, if it comes from elsewhere, was sent."""
-        if span.device == device:
-            return span.end
         message = self.message_of.get(span.op)
-        return message.there if message else span.end + self.send
+        if span.device != device and message:
+            return message.there
+        return self.whole(span).end + (self.send if span.device != device else 0)
+
+    def whole(self, span: Span) -> Span:
+        """The span with whose end the output of `span` leaves: of a forward in a pair that of its backward."""
+        return self._backward_of.get(span.op, span)
+
+    @cached_property
+    def _backward_of(self) -> dict[Op, Span]:
+        span_of = {span.op: span for span in self.spans}
+        return {forward: span_of[backward] for forward, backward in self.pairs}
 
     def critical_path(self) -> list[Span]:
         """The chain of ops that sets the makespan: each one is what its successor waited for longest.
@@ -213,7 +223,8 @@ class Timeline:
             causes = [cause for cause in causes if cause.start <= here.start and cause.op not in passed]
             if not causes:
                 return path[::-1]
-            path.append(max(causes, key=lambda span: self.arrival(span, here.device)))
+            last = max(causes, key=lambda span: self.arrival(span, here.device))
+            path.append(last if self.whole(last) is here else self.whole(last))
 
     @cached_property
     def _rows(self) -> Sequence[Sequence[Span]]:

@@ -168,6 +168,12 @@ def _paint_areas(picture: Layout, ax: Axes, points: float, ground: Ground) -> No
     ax.add_collection(
         PolyCollection(frames, facecolor="none", edgecolor=ground.ink, linewidth=line, label="frame"), autolim=False
     )
+    pairs = [_corners(one.x, one.y, one.width, one.height) for one in picture.frames]
+    pairs += [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "pair"]
+    ax.add_collection(
+        PolyCollection(pairs, facecolor="none", edgecolor=ground.ink, linewidth=2 * points, label="pair"),
+        autolim=False,
+    )
     bars = [_corners(bar.x, bar.top, bar.width, bar.bottom - bar.top) for bar in picture.bars]
     ax.add_collection(PolyCollection(bars, facecolor=ground.ink, linewidth=0, label="flush"), autolim=False)
 

@@ -44,6 +44,7 @@ from .shapes import (
     WIRE,
     Bar,
     Box,
+    Frame,
     Idle,
     Layout,
     LayoutBuilder,
@@ -235,7 +236,11 @@ def _lane_words(sheet: LayoutBuilder, device: int, stages: Sequence[int], height
 def _row(
     sheet: LayoutBuilder, timeline: Timeline, device: int, height: float, recomputes: Mapping[Span, float]
 ) -> None:
-    sheet.boxes += _boxes(sheet, timeline.row(device), height, recomputes)
+    boxes = _boxes(sheet, timeline.row(device), height, recomputes)
+    sheet.boxes += boxes
+    for one, two in pairwise(boxes):
+        if (one.op, two.op) in timeline.pairs:
+            sheet.frames.append(Frame(one.x, one.y, two.x + two.width - one.x, height))
     for start, end in gaps(timeline, device):
         sheet.idles.append(Idle(device, start, end, sheet.x(start), sheet.y, (end - start) * sheet.scale, height))
 
@@ -342,6 +347,7 @@ def _legend(sheet: LayoutBuilder, drawn: Sequence[Timeline | StuckSchedule], mem
     words = [stuck.RULES.get(still.problem.code, "needs") for still in stills] or ["needs"]
     others = [
         ("bubble", "bubble: the device is idle", bool(sheet.idles)),
+        ("pair", "two run as one", bool(sheet.frames)),
         ("wire", "message on its link", bool(sheet.wires)),
         ("memory", _HELD_IN_PARTS if any(map(chunked, timelines)) else _HELD, memory),
         ("path", "critical path", critical_path),

@@ -39,6 +39,15 @@ class Box(NamedTuple):
     font: float
 
 
+class Frame(NamedTuple):
+    """Around the two boxes of a pair that runs as one block."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
 class Idle(NamedTuple):
     """A bubble: `device` waits from start to end."""
 
@@ -136,6 +145,7 @@ class Layout(NamedTuple):
     height: float
     summary: str
     boxes: tuple[Box, ...]
+    frames: tuple[Frame, ...]
     idles: tuple[Idle, ...]
     wires: tuple[Wire, ...]
     strips: tuple[Strip, ...]
@@ -168,6 +178,7 @@ class LayoutBuilder:
     thin: bool
     y: float = EDGE
     boxes: list[Box] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     idles: list[Idle] = field(default_factory=list)
     wires: list[Wire] = field(default_factory=list)
     strips: list[Strip] = field(default_factory=list)

@@ -20,7 +20,7 @@ from gpipe_edu.timeline import Timeline
 from .layout import layout
 from .lettering import NARROWEST
 from .palette import PAINTS, Ground, ground_of, label_colour
-from .shapes import Box, Layout, Outline, Part, Point, Swatch, Words
+from .shapes import Box, Frame, Layout, Outline, Part, Point, Swatch, Words
 from .stuck import head
 
 MOST_RECTS: Final = 300
@@ -62,6 +62,7 @@ def paint(picture: Layout, theme: str = "light") -> str:
         f'<rect class="paper" width="100%" height="100%" fill="{ground.paper}"/>',
         *_idles(picture, mark),
         *(_merge(picture.boxes, mark) if len(picture.boxes) >= MOST_RECTS else _single(picture.boxes, mark, ground)),
+        *(_frame(frame, ground) for frame in picture.frames),
         *(_label(box) for box in picture.boxes if box.label),
         *_wires(picture, mark),
         *_rest(picture, ground),
@@ -136,6 +137,12 @@ def _parts(parts: Sequence[Part], y: float, height: float, mark: str, ground: Gr
         width = sum(part.width for part in parts)
         line = f'class="frame" fill="none" stroke="{ground.ink}" stroke-width="{1.2 if width >= NARROWEST else 0.5}"'
         yield _rect(parts[0].x, y, width, height, line)
+
+
+def _frame(frame: Frame | Swatch, ground: Ground) -> str:
+    """The outline of a pair that runs as one block."""
+    look = f'class="pair" fill="none" stroke="{ground.ink}" stroke-width="2"'
+    return _rect(frame.x, frame.y, frame.width, frame.height, look)
 
 
 def _merge(boxes: Sequence[Box], mark: str) -> Iterator[str]:
@@ -220,6 +227,8 @@ def _swatch(swatch: Swatch, mark: str, ground: Ground) -> Iterator[str]:
     x, y, width, height = swatch.x, swatch.y, swatch.width, swatch.height
     if swatch.kind == "bubble":
         yield _rect(x, y, width, height, f'fill="url(#hatch-{mark})" stroke="{ground.hatch}"')
+    elif swatch.kind == "pair":
+        yield _frame(swatch, ground)
     elif swatch.kind == "memory":
         yield _rect(x, y, width, height, f'fill="{ground.store}" stroke="{ground.ink}"')
     elif swatch.kind == "stuck":

@@ -95,6 +95,7 @@ FREE = {
     ("09/bey-interleaved-read", "5.5 whole ones"): "nothing recomputed: a count of what is in flight",
     ("docs/published_runs", "62 and 64 % too high"): "planned for the runs as they were",
     ("09/breadth-first", "16 half-size activations"): "nothing recomputed: a count of what is in flight",
+    ("09/bey-combined-read", "half-size micro-batch more in flight"): "a count of micro-batches",
     ("09/bey-h2-price", "nearly twice as many as ZB-H1"): "a count of micro-batches",
     ("09/bey-v-read", "activations of half a device's layers"): "nothing recomputed: a count of what is in flight",
     (

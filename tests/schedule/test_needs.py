@@ -56,6 +56,18 @@ def test_stages_may_finish_in_different_ways():
     assert needs(mixed, "C0@1") == ["F0@1", "I0@2"]
 
 
+def test_the_forward_of_a_pair_needs_what_its_backward_waits_for_from_the_stage_behind():
+    pairs = [(Op("F", 3, 0), Op("B", 1, 3))]
+    schedule = Schedule(ge.dual_pipe_v(2, 4).rows, pairs=pairs)
+    assert schedule.pairs < ge.dual_pipe_v(2, 4).pairs
+    assert needs(schedule, "F3@0") == []  # B1@3 is of the last stage
+    down = next(pair for pair in ge.dual_pipe_v(2, 4).pairs if str(pair[0]) == "F2@3")
+    assert str(down[1]) == "B0@0"
+    assert needs(ge.dual_pipe_v(2, 4), "F2@3") == ["F2@2", "B0@1"]
+    assert needs(ge.dual_pipe_v(2, 4).apart(), "F2@3") == ["F2@2"]
+    assert needs(ge.dual_pipe_v(2, 4), "B0@0") == ["F0@0", "B0@1"]
+
+
 def test_all_needs_of_all_recipes_agree_with_the_oracle():
     for schedule in [*small_schedules(4, 4), recompute_and_split(3, 3)]:
         there = {op for row in plain(schedule) for op in row}

@@ -77,6 +77,14 @@ def test_every_recipe_and_size_is_read_back():
             assert Schedule.parse(schedule.to_csv()) == with_kinds(schedule, {"C": "B"}), schedule.name
 
 
+def test_pairs_are_read_and_written():
+    for M in (4, 5, 8):
+        schedule = ge.dual_pipe_v(2, M)
+        assert Schedule.parse(schedule.to_csv()).pairs == schedule.pairs
+    assert read("overlap").pairs == ge.dual_pipe_v(2, 4).pairs
+    assert not Schedule.parse(ge.dual_pipe_v(2, 4).apart().to_csv()).pairs
+
+
 AROUND = ["", " ", "0UNSHARD", "3SEND_F0", "1RECV_B12", "2REDUCE_GRAD", "(0SEND_F0;0RECV_B0)BATCH_P2P"]
 
 

@@ -18,7 +18,7 @@ from tests.refusals import refusals
 SIZES = [(K, M) for K in range(1, 9) for M in range(1, 13)]
 F1B2 = ge.Costs(F=1, B=2)
 PLAIN = [ge.naive, ge.gpipe, ge.one_f_one_b, ge.zero_bubble, ge.zero_bubble_v, ge.dual_pipe_v]
-LOOPED = [ge.interleaved, ge.breadth_first, ge.interleaved_zero_bubble]
+LOOPED = [ge.interleaved, ge.combined_one_f_one_b, ge.breadth_first, ge.interleaved_zero_bubble]
 
 
 def ops(row, kind):
@@ -167,6 +167,33 @@ def test_interleaving_with_one_stage_per_device_is_as_fast_as_1f1b():
             assert ge.simulate(ge.interleaved(K, M, 1)).makespan == ge.simulate(ge.one_f_one_b(K, M)).makespan
 
 
+def test_combined_1f1b_is_as_fast_as_interleaved_and_in_blocks_of_two_micro_batches_faster():
+    for K, M in SIZES:
+        for V in (1, 2, 3):
+            schedule, plain_one = ge.combined_one_f_one_b(K, M, V), ge.simulate(ge.interleaved(K, M, V))
+            apart, hidden = (ge.simulate(schedule, ge.Costs(overlap=overlap)) for overlap in (0, 1))
+            held = tuple(min(M * V, peak + 1) for peak in plain_one.peak_in_flight)
+            assert apart.peak_in_flight == hidden.peak_in_flight == held
+            assert apart.makespan >= plain_one.makespan >= hidden.makespan
+            if M % K == 0:
+                assert apart.makespan == plain_one.makespan
+                if M > K > 1:
+                    assert hidden.makespan < plain_one.makespan
+            assert all(one.micro_batch != two.micro_batch or one.stage != two.stage for one, two in schedule.pairs)
+            if M % K == 0:
+                ahead = [2 * (K - 1 - k) + (V - 1) * K + 1 for k in range(K)]
+                assert len(schedule.pairs) == sum(max(0, M * V - first) for first in ahead)
+
+
+def test_the_facts_about_combined_1f1b_beside_dual_pipe_v():
+    halves = [ge.Costs(F=0.5, B=1, overlap=overlap) for overlap in (0, 1)]
+    times = [
+        [ge.simulate(s, costs).makespan for costs in halves]
+        for s in (ge.combined_one_f_one_b(4, 8, 2), ge.dual_pipe_v(4, 8))
+    ]
+    assert times == [[28.5, 23], [27, 22]]
+
+
 def test_equal_groups_are_never_slower_than_full_ones_nor_these_than_1f1b_and_hold_as_much_or_more():
     for K, M in SIZES:
         plain_time = ge.simulate(ge.one_f_one_b(K, M), ge.Costs(F=6, B=12)).makespan
@@ -260,12 +287,18 @@ def test_over_free_links_1f1b_takes_no_longer_than_f_then_b_however_uneven_the_s
     assert ge.simulate(ge.one_f_one_b(4, 8), slow).makespan > ge.simulate(ge.gpipe(4, 8), slow).makespan
 
 
-def test_dual_pipe_v_takes_as_long_as_zb_v_and_holds_one_half_size_micro_batch_more():
+def test_dual_pipe_v_idles_as_deepseek_says_and_holds_one_half_size_micro_batch_more_than_zb_v():
     for K, M in SIZES:
         if K > 1 and M >= 2 * K:
-            timeline = ge.simulate(ge.dual_pipe_v(K, M), ge.Costs(F=1, I=1, W=1))
-            assert timeline.makespan == ge.simulate(ge.zero_bubble_v(K, M), ge.Costs(F=1, I=1, W=1)).makespan
-            assert timeline.peak_in_flight == (2 * K + 1,) * K
+            for overlap in (0, 0.25, 1):
+                timeline = ge.simulate(ge.dual_pipe_v(K, M), ge.Costs(F=4, I=4, W=4, B=8, overlap=overlap))
+                together = 4 + 8 - overlap * 4
+                assert timeline.idle(K - 1) == (2 * K / 2 - 1) * (together + 8 - 3 * 4)  # P = 2 K
+                assert timeline.peak_in_flight == (2 * K + 1,) * K
+            apart = ge.simulate(ge.dual_pipe_v(K, M).apart(), ge.Costs(F=1, I=1, W=1))
+            assert apart.makespan == ge.simulate(ge.zero_bubble_v(K, M), ge.Costs(F=1, I=1, W=1)).makespan
+    facts = [ge.simulate(ge.dual_pipe_v(4, 8), ge.Costs(F=0.5, B=1, overlap=overlap)) for overlap in (0, 1)]
+    assert [timeline.makespan for timeline in facts] == [27, 22]
 
 
 def test_dual_pipe_v_has_a_forward_beside_each_backward_in_the_middle():

@@ -121,3 +121,26 @@ def test_a_schedule_of_a_schedule_is_the_same_under_its_old_name_or_a_new_one():
     given = ge.one_f_one_b(2, 3)
     assert (ge.Schedule(given).rows, ge.Schedule(given).name) == (given.rows, given.name)
     assert ge.Schedule(given, name="mine").name == "mine"
+
+
+def test_pairs_stay_with_a_schedule_where_both_ops_do():
+    whole = ge.dual_pipe_v(2, 4)
+    assert Schedule(whole).pairs == whole.pairs
+    assert whole.apart() == whole
+    assert not whole.apart().pairs
+    assert whole.first(3).pairs == {pair for pair in whole.pairs if all(op.micro_batch < 3 for op in pair)}
+
+
+def test_a_pair_that_is_none_is_refused():
+    row, last = ge.one_f_one_b(2, 3).rows
+    for pair in ((row[2], row[3]), (row[0], row[1]), (last[0], last[1]), (row[3], row[2])):
+        with pytest.raises(ValueError, match="is no pair: a pair is a forward and, right behind it on its device"):
+            Schedule([row, last], pairs=[pair])
+
+
+def test_pairs_that_wait_for_each_other_are_a_deadlock():
+    pair = (Op("F", 1, 0), Op("B", 0, 0))
+    early = Schedule.parse("F0 F1 B0 B1\nF0 B0 F1 B1").check()
+    assert Schedule(early, pairs=[pair]).problems() == []
+    late = Schedule.parse("F0 F1 B0 B1\nF0 F1 B0 B1").check()
+    assert Schedule(late, pairs=[pair]).problems()[0].code == "deadlock"

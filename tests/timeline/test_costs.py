@@ -85,7 +85,7 @@ ENDLESS = [-1, -0.5, np.inf, np.nan, np.float64(-2)]
 test_what_is_no_cost = refusals(
     *(
         (TypeError, f"Costs {n}", given(n), ["1", "", True, 1j, object(), decimal.Decimal(1)])
-        for n in (*KINDS, "send", "link")
+        for n in (*KINDS, "send", "link", "overlap")
     ),
     *(
         (TypeError, f"Costs {n} is 'x'; it must be a number, or a list of one per stage$", given(n), ["x"])
@@ -93,7 +93,8 @@ test_what_is_no_cost = refusals(
     ),
     *((TypeError, f"Costs {n} is None", given(n), [None]) for n in ("F", "B", "send", "link")),
     *((TypeError, f"Costs {n}", given(n), [["1"], [1, None], [[1]], (1, True)]) for n in KINDS),
-    *((ValueError, f"Costs {n} .*{{}}", given(n), ENDLESS) for n in (*KINDS, "send", "link")),
+    *((ValueError, f"Costs {n} .*{{}}", given(n), ENDLESS) for n in (*KINDS, "send", "link", "overlap")),
+    (ValueError, "Costs overlap is {}; it must be a share, from 0 to 1", given("overlap"), [1.5, 50]),
     (ValueError, r"Costs B.1. is -1", lambda: Costs(B=[1, -1])),
     (TypeError, "Costs send", lambda: Costs(send=[1, 2])),  # one time holds for all boundaries
     (TypeError, "Costs F", given("F"), [{0: 5, 1: 7}, {5, 7}]),  # their order would be a guess

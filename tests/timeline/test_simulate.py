@@ -1,7 +1,7 @@
 """The simulator against the oracle's times, exactly, on integers."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -159,3 +159,57 @@ def test_the_ends_are_those_of_the_timeline(name):
         timeline, ends = ge.simulate(schedule, costs), simulate_ends(schedule, costs)
         assert ends.last == tuple(timeline.row(device)[-1].end for device in range(K))
         assert ends.busy == pytest.approx([timeline.busy(device) for device in range(K)])
+
+
+def paired_times(schedule, costs):
+    """When blocks and ops start and leave, by trying again until nothing changes any more: no order is given."""
+    block = {op: pair for pair in schedule.pairs for op in pair}
+    rows = [list(dict.fromkeys(block.get(op, (op,)) for op in row)) for row in schedule.rows]
+    home, needs = schedule.device_of_stage, schedule.apart().needs
+    lasts = {}
+    for unit in {unit for row in rows for unit in row}:
+        each = [getattr(costs, op.kind) for op in unit]
+        lasts[unit] = sum(each) - costs.overlap * min(each) * (len(each) > 1)
+    there, leaves = {}, {}
+    while len(leaves) < sum(map(len, schedule.rows)):
+        before = len(leaves)
+        for device, row in enumerate(rows):
+            free = 0.0
+            for unit in row:
+                wanted = [need for op in unit for need in needs(op) if need not in unit]
+                if any(need not in leaves for need in wanted):
+                    break
+                ready = [there[need, device] if home[need.stage] != device else leaves[need] for need in wanted]
+                free = max([free, *ready]) + lasts[unit]
+                leaves |= dict.fromkeys(unit, free)
+            # A link carries messages in the order of the ops.
+            busy = {}
+            for op in (op for unit in row for op in unit if op in leaves):
+                for target in {d for d, other in enumerate(schedule.rows) for o in other if op in needs(o)} - {device}:
+                    busy[target] = max(busy.get(target, 0), leaves[op]) + costs.link
+                    there[op, target] = busy[target] + costs.send
+        assert len(leaves) > before
+    return leaves
+
+
+def test_a_pair_starts_when_both_could_and_leaves_when_both_have_ended():
+    times = ((2, 4, 2, 2, 0, 0, 0), (3, 3, 2, 1, 1, 0, 0), (1, 6, 4, 2, 0.5, 1, 0), (2, 5, 3, 2, 1, 1, 2))
+    for (K, M), values in product(((1, 3), (2, 4), (2, 7), (3, 6)), times):
+        costs = Costs(**dict(zip(("F", "B", "I", "W", "overlap", "send", "link"), values, strict=True)))
+        schedule = ge.dual_pipe_v(K, M)
+        timeline, expected = ge.simulate(schedule, costs), paired_times(schedule, costs)
+        assert {span.op: timeline.whole(span).end for span in timeline.spans} == expected
+        assert simulate_ends(schedule, costs).last == tuple(timeline.row(device)[-1].end for device in range(K))
+        span_of = {span.op: span for span in timeline.spans}
+        assert all(span_of[one].end == span_of[two].start for one, two in schedule.pairs)
+
+
+def test_the_critical_path_goes_through_whole_blocks():
+    path = ge.simulate(ge.dual_pipe_v(4, 8), Costs(F=1, B=2, overlap=0.5)).critical_path()
+    assert all(before.end == after.start for before, after in pairwise(path))
+    assert path[0].start == 0
+
+
+def test_durations_that_were_measured_one_by_one_know_no_pairs():
+    schedule = ge.dual_pipe_v(3, 6)
+    assert replay(schedule, lambda op: 1.0) == replay(schedule.apart(), lambda op: 1.0)

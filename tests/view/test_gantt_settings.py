@@ -15,6 +15,7 @@ RECIPES = {
     "1f1b": ge.one_f_one_b(5, 7),
     "interleaved": ge.interleaved(2, 4, 3),
     "zero bubble": ge.zero_bubble(4, 6),
+    "combined 1F1B": ge.combined_one_f_one_b(2, 4, 3),
     "interleaved zero bubble": ge.interleaved_zero_bubble(2, 4, 3),
     "zero bubble V": ge.zero_bubble_v(3, 6),
     "DualPipeV": ge.dual_pipe_v(3, 6),

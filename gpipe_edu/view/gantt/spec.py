@@ -56,6 +56,7 @@ def spec(
 
     ops are columns, lane after lane; first[d] is the first op of device d. needs holds for every op the two ops it
     waited for, -1 for none. An idle time has the op that ends it (next) and what that op waited for last (cause).
+    pairs, if there are any, are the forwards that run as one block with the op behind them.
     """
     spans = [span for device in range(timeline.devices) for span in timeline.row(device)]
     index = {span.op: number for number, span in enumerate(spans)}
@@ -103,7 +104,7 @@ def spec(
         },
         "broken": _broken(timeline, index),
         "critical": [index[span.op] for span in timeline.critical_path()] if critical_path else [],
-    }
+    } | ({"pairs": sorted(index[forward] for forward, _ in timeline.pairs)} if timeline.pairs else {})
 
 
 def page_unit(timeline: Timeline) -> str:

@@ -78,7 +78,19 @@ function single(panel, shown, mark) {
       if (width > 0) markup += `<path class="ge-frame" d="${area(x, box.y, width, box.height)}"/>`;
     }
   }
-  return markup;
+  return markup + frames(panel, shown);
+}
+
+/** Around the two ops of each pair that runs as one block. */
+function frames(panel, shown) {
+  const seen = new Set(shown);
+  const blocks = (panel.spec.pairs ?? []).filter((index) => seen.has(index) || seen.has(index + 1));
+  const path = blocks.map((index) => {
+    const [one, two] = [boxOf(panel, index), boxOf(panel, index + 1)];
+    const [x, width] = clipped(panel.frame, one.x, two.x + two.width - one.x);
+    return width > 0 ? area(x, one.y, width, one.height) : "";
+  });
+  return blocks.length ? `<path class="ge-pair" d="${path.join("")}"/>` : "";
 }
 
 function merged(panel, shown, mark) {

@@ -1,6 +1,6 @@
 // What an op waited for, what it unblocks, and why a device idles, in sentences. The facts are the spec's.
 
-import { deviceOf, labelOf, neverRuns } from "./layout.js";
+import { beginsPair, deviceOf, labelOf, leavesAt, neverRuns } from "./layout.js";
 import { escape, showTime } from "./lettering.js";
 import { messageOf, needsOf, unblockedBy } from "./navigation.js";
 
@@ -30,6 +30,11 @@ function explainOp(spec, index, names) {
   const ran = `On device ${device}, from ${show(start)} to ${show(stop)}, so it takes ${show(stop - start)}.`;
   if (neverRuns(spec, index)) return { title, lines: explainNever(spec, index, device, show) };
   const lines = [spec.plan ? `${ran} ${againstPlan(spec, index, show)}` : ran];
+  const pair = [index - 1, index].find((one) => beginsPair(spec, one));
+  if (pair !== undefined) {
+    const [from, to] = [spec.start[pair], spec.stop[pair + 1]].map(show);
+    lines.push(`Runs as one block with ${labelOf(spec, pair === index ? index + 1 : pair)}, from ${from} to ${to}; what both make leaves then.`);
+  }
   lines.push(`Waited for: ${waitedFor(spec, index, device, show)}.`);
   const most = unblockedBy(spec, index).map((op) => `${nameOf(spec, op, device)} (${neverRuns(spec, op) ? "which never runs" : `starts at ${show(spec.start[op])}`})`);
   lines.push(`Unblocks: ${most.length ? listed(most) : "nothing more; the update waits for it as for every op"}.`);
@@ -38,7 +43,7 @@ function explainOp(spec, index, names) {
 
 /** Of a schedule that cannot run: what an op would need, and what it stands behind. */
 function explainNever(spec, index, device, show) {
-  const how = (op) => (neverRuns(spec, op) ? "which never runs" : `done at ${show(spec.stop[op])}`);
+  const how = (op) => (neverRuns(spec, op) ? "which never runs" : `done at ${show(leavesAt(spec, op))}`);
   const needs = needsOf(spec, index).map((need) => `${nameOf(spec, need, device)} (${how(need)})`);
   const before = index > spec.first[device] ? index - 1 : -1;
   return [
@@ -65,7 +70,7 @@ function againstPlan(spec, index, show) {
 function waitedFor(spec, index, device, show) {
   const causes = needsOf(spec, index).map((need) => {
     const sent = sending(spec, need, device, show, ", ");
-    return { at: readyAt(spec, need, device), words: `${nameOf(spec, need, device)} (done at ${show(spec.stop[need])}${sent})` };
+    return { at: readyAt(spec, need, device), words: `${nameOf(spec, need, device)} (done at ${show(leavesAt(spec, need))}${sent})` };
   });
   const turn = index > spec.first[device] ? index - 1 : -1;
   if (turn >= 0 && !needsOf(spec, index).includes(turn)) {
@@ -81,8 +86,8 @@ function waitedFor(spec, index, device, show) {
 
 /** When what `need` made is on `device`. */
 function readyAt(spec, need, device) {
-  if (deviceOf(spec, need) === device) return spec.stop[need];
-  return messageOf(spec, need)?.there ?? spec.stop[need] + spec.send;
+  if (deviceOf(spec, need) === device) return leavesAt(spec, need);
+  return messageOf(spec, need)?.there ?? leavesAt(spec, need) + spec.send;
 }
 
 /** How what `need` made came to `device`, in words after `begin`; "" where it cost no time. */
@@ -90,7 +95,7 @@ function sending(spec, need, device, show, begin = " ") {
   if (deviceOf(spec, need) === device) return "";
   const message = messageOf(spec, need);
   if (!message) return spec.send ? `${begin}and ${show(spec.send)} to be sent` : "";
-  const waited = message.start > spec.stop[need] + 1e-9 * spec.end ? `waited for the link until ${show(message.start)}, then ` : "";
+  const waited = message.start > leavesAt(spec, need) + 1e-9 * spec.end ? `waited for the link until ${show(message.start)}, then ` : "";
   return `${begin}and ${waited}${show(message.there - message.start)} to be sent`;
 }
 
@@ -111,7 +116,7 @@ function explainIdle(spec, index) {
     const sent = sending(spec, cause, device, show);
     lines.push(
       `Why: next it runs ${labelOf(spec, next)}, which needs ${nameOf(spec, cause, device)}; that one takes until ` +
-        `${show(spec.stop[cause])}${sent}.`,
+        `${show(leavesAt(spec, cause))}${sent}.`,
     );
   } else {
     lines.push(`Why: ${labelOf(spec, next)} comes next, and all it needs is there already.`);

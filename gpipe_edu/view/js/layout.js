@@ -194,6 +194,16 @@ export function deviceOf(spec, index) {
   return low;
 }
 
+/** Whether it runs as one block with the op behind it. */
+export function beginsPair(spec, index) {
+  return Boolean(spec.pairs?.includes(index));
+}
+
+/** When what it makes may be used: of a pair when the whole block has ended. */
+export function leavesAt(spec, index) {
+  return spec.stop[beginsPair(spec, index) ? index + 1 : index];
+}
+
 /** Whether op number `index` is one at which its device stops, or one behind it; only of a schedule that cannot run. */
 export function neverRuns(spec, index) {
   return Boolean(spec.stops) && index >= spec.stops[deviceOf(spec, index)];

@@ -13,6 +13,7 @@ export function legendMarkup(specs, names, { memory, critical, unit = "" }, mark
   if (specs.some(({ stops }) => !stops)) items.push(sample(bubble, "bubble: the device is idle"));
   const stuck = specs.filter(({ stops }) => stops);
   if (stuck.length) items.push(sample(`<rect class="ge-op ge-never" x=".5" y=".5" width="25" height="15"/>`, "never runs"));
+  if (specs.some(({ pairs }) => pairs)) items.push(sample(`<rect class="ge-pair" x="1" y="1" width="24" height="14"/>`, "two run as one"));
   if (specs.some(({ messages }) => messages?.op.length)) {
     items.push(sample(`<rect class="ge-wire ge-F" x=".5" y="4" width="25" height="8"/>`, "message on its link"));
   }

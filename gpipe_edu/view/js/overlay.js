@@ -2,7 +2,7 @@
 
 import { arrowMarkup } from "./arrows.js";
 import { escape, px } from "./lettering.js";
-import { boxOf, deviceOf, idleOf, planBoxOf } from "./layout.js";
+import { beginsPair, boxOf, deviceOf, idleOf, planBoxOf } from "./layout.js";
 import { needsOf, unblockedBy } from "./navigation.js";
 
 /** Up to this many ops every transfer has its arrow; above, only those of the selected micro-batch. */
@@ -65,7 +65,8 @@ function arrowLines(panel, pairs, strong) {
   let lines = "";
   let heads = "";
   for (const [from, to] of pairs) {
-    const [one, two] = [boxOf(panel, from), boxOf(panel, to)];
+    const one = boxOf(panel, beginsPair(panel.spec, from) ? from + 1 : from);
+    const two = boxOf(panel, to);
     const down = two.y > one.y;
     const x1 = one.x + one.width;
     const x2 = two.x;
