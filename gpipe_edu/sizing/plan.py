@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from operator import add, le, mul
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import plural
@@ -165,9 +165,8 @@ class Plan:
     @property
     def costs(self) -> Costs:
         """Seconds of every stage's ops, and of messages between stages."""
-        return Costs(
-            **{kind: self._seconds(kind) for kind in "FBRIW"}, send=self.job.machine.latency, link=self._link, unit="s"
-        )
+        ops: dict[str, Any] = {kind: self._seconds(kind) for kind in "FBRIW"}
+        return Costs(**ops, send=self.job.machine.latency, link=self._link, unit="s")
 
     def _seconds(self, kind: str) -> tuple[float, ...]:
         """What such an op takes, per stage."""

@@ -119,7 +119,7 @@ def calibrate(timeline: Timeline) -> Costs:
     for span in timeline.spans:
         durations[span.op.kind, span.op.stage].append(span.end - span.start)
     stages = 1 + max(span.op.stage for span in timeline.spans)
-    found = {
+    found: dict[str, Any] = {
         kind: [fmean(durations[kind, k]) if durations[kind, k] else 0.0 for k in range(stages)]
         for kind in {kind for kind, _ in durations}
     }

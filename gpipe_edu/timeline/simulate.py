@@ -43,8 +43,15 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     table = costs.table(check_schedule(schedule).stages)
     spans, messages = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link, overlap=costs.overlap)
-    about = {"send": costs.send, "messages": messages, "pairs": schedule.pairs}
-    return Timeline(spans, schedule.devices, name=schedule.name, unit=costs.unit, **about)
+    return Timeline(
+        spans,
+        schedule.devices,
+        name=schedule.name,
+        unit=costs.unit,
+        send=costs.send,
+        messages=messages,
+        pairs=schedule.pairs,
+    )
 
 
 class Ends(NamedTuple):

@@ -40,6 +40,7 @@ CASES = {
     "a large number held": (ge.simulate(ge.gpipe(2, 100)), 1000, True),
     "links": (ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(link=1.5, send=0.5)), 1000, True),
     "measured": (_measured(), 960, True),
+    "pairs": (ge.simulate(ge.dual_pipe_v(2, 4), ge.Costs(overlap=1)), 1000, True),
 }
 STUCK = standstill(ge.Schedule.parse("F0 B0 F1 B1\nF0 F1 B1 B0", name="mine"))
 FONTS = [
@@ -84,6 +85,7 @@ def _case(timeline: Timeline, width: float, memory: bool) -> dict[str, object]:
         "wires": [
             [wire.x, wire.y + lower, wire.width, wire.height] for wire in picture.wires[: len(timeline.messages)]
         ],
+        "frames": [[frame.x, frame.y + lower, frame.width, frame.height] for frame in picture.frames],
         "idles": [[idle.x, idle.y + lower, idle.width, idle.height] for idle in picture.idles],
         "strips": [[[x, y + lower] for x, y in strip.points] for strip in picture.strips],
         "flush": [[bar.x, bar.top + lower, bar.bottom + lower, bar.width] for bar in picture.bars],

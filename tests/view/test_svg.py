@@ -84,6 +84,14 @@ def test_one_op_less_than_the_limit_is_drawn_one_by_one():
     assert len(of_class(parse(render(ge.simulate(ge.gpipe(1, 150)))), "op")) == 0
 
 
+def test_a_pair_that_runs_as_one_block_has_a_frame():
+    schedule = ge.dual_pipe_v(2, 4)
+    text = render(ge.simulate(schedule))
+    assert text.count('class="pair"') == len(schedule.pairs) + 1  # one in the legend
+    assert "two run as one" in text
+    assert 'class="pair"' not in render(ge.simulate(schedule.apart()))
+
+
 def test_it_is_an_image_with_a_name_for_screen_readers():
     root = parse(render(ge.simulate(ge.gpipe(4, 8)), title="<b> & co"))
     assert root.get("role") == "img"

@@ -3,7 +3,7 @@
 
 import { escape, px } from "./lettering.js";
 import { boxOf, deviceName, holdsNote, idleOf, isNarrow, labelsOf, linkMiddle, linkNote, partsOf, peaksTitle, planBoxOf } from "./layout.js";
-import { stripOf, stripUnit, wiresOf } from "./layout.js";
+import { pairBoxOf, stripOf, stripUnit, wiresOf } from "./layout.js";
 
 export const MOST_RECTS = 300;
 
@@ -86,9 +86,9 @@ function frames(panel, shown) {
   const seen = new Set(shown);
   const blocks = (panel.spec.pairs ?? []).filter((index) => seen.has(index) || seen.has(index + 1));
   const path = blocks.map((index) => {
-    const [one, two] = [boxOf(panel, index), boxOf(panel, index + 1)];
-    const [x, width] = clipped(panel.frame, one.x, two.x + two.width - one.x);
-    return width > 0 ? area(x, one.y, width, one.height) : "";
+    const box = pairBoxOf(panel, index);
+    const [x, width] = clipped(panel.frame, box.x, box.width);
+    return width > 0 ? area(x, box.y, width, box.height) : "";
   });
   return blocks.length ? `<path class="ge-pair" d="${path.join("")}"/>` : "";
 }

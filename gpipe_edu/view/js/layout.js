@@ -199,6 +199,12 @@ export function beginsPair(spec, index) {
   return Boolean(spec.pairs?.includes(index));
 }
 
+/** The box around both ops of a pair. */
+export function pairBoxOf(panel, index) {
+  const [one, two] = [boxOf(panel, index), boxOf(panel, index + 1)];
+  return { ...one, width: two.x + two.width - one.x };
+}
+
 /** When what it makes may be used: of a pair when the whole block has ended. */
 export function leavesAt(spec, index) {
   return spec.stop[beginsPair(spec, index) ? index + 1 : index];

@@ -18,6 +18,15 @@ test("a rectangle per op, two for a checkpointed backward, and a label where it 
   assert.equal(count(late, /class="ge-frame"/g), 16);
 });
 
+test("a pair that runs as one block has a frame, and the legend says so", () => {
+  const [path] = draw(panelFor(specs.pairs), "x").match(/<path class="ge-pair" d="[^"]*"/g);
+  assert.equal(count(path, /M/g), specs.pairs.pairs.length);
+  assert.ok(specs.pairs.pairs.length > 0);
+  const words = (spec) => legendMarkup([spec], NAMES, { memory: false, critical: false }, "x");
+  assert.match(words(specs.pairs), /two run as one/);
+  assert.doesNotMatch(words(specs.gpipe) + draw(panelFor(specs.gpipe), "x"), /two run as one|ge-pair/);
+});
+
 test("what never runs is an outline with a question mark, and arrows lead around the circle", () => {
   const panel = panelFor(stuck);
   const markup = draw(panel, "x");

@@ -37,6 +37,18 @@ test("the first op waited for nothing, the last unblocks nothing", () => {
   assert.match(op(specs.gpipe, "B", 0, 0).lines[2], /nothing more/);
 });
 
+test("an op of a pair tells of the other, and what it makes leaves with the block", () => {
+  const spec = specs.pairs;
+  for (const index of spec.pairs) {
+    const [forward, backward] = [index, index + 1].map((one) => explain(spec, { type: "op", index: one }, NAMES).lines[1]);
+    const when = `from ${spec.start[index]} to ${spec.stop[index + 1]}; what both make leaves then.`;
+    assert.equal(forward, `Runs as one block with B${spec.micro_batch[index + 1]}, ${when}`);
+    assert.equal(backward, `Runs as one block with F${spec.micro_batch[index]}, ${when}`);
+    const user = spec.needs[0].findIndex((need, op) => need === index && spec.kind[op] === "F");
+    if (user >= 0) assert.match(explain(spec, { type: "op", index: user }, NAMES).lines.join(" "), new RegExp(`done at ${spec.stop[index + 1]}`));
+  }
+});
+
 test("a transfer is told where there is one", () => {
   assert.match(op(specs["uneven, narrow"], "F", 1, 1).lines[1], /F1 on device 0 \(done at 2, and 0.25 to be sent\)/);
 });
@@ -81,7 +93,8 @@ test("every op and bubble of every spec can be explained", () => {
   for (const spec of Object.values(specs)) {
     for (let index = 0; index < spec.kind.length; index++) {
       const { title, lines } = explain(spec, { type: "op", index }, NAMES);
-      assert.equal(lines.length, 3);
+      const paired = (spec.pairs ?? []).some((first) => index - first === 0 || index - first === 1);
+      assert.equal(lines.length, paired ? 4 : 3);
       assert.doesNotMatch(title + lines.join(""), /undefined|NaN|null/);
     }
     spec.idle.start.forEach((_, index) => {

@@ -28,6 +28,7 @@ for (const [name, wanted] of Object.entries(golden.cases)) {
     near(panel.lanes.map(({ y, height }) => [y, height]), wanted.lanes, "lanes");
     near(ops.map((op) => flat(layout.boxOf(panel, op))), wanted.boxes, "boxes");
     near(ops.map((op) => layout.partsOf(panel, op).map(({ kind, x, width }) => [kind, x, width])), wanted.parts, "parts");
+    near((spec.pairs ?? []).map((index) => flat(layout.pairBoxOf(panel, index))), wanted.frames, "frames");
     near(spec.idle.start.map((_, index) => flat(layout.idleOf(panel, index))), wanted.idles, "idles");
     const wires = spec.stages.flatMap((_, device) => layout.wiresOf(panel, device));
     near(wires.map(flat), wanted.wires, "wires");
