@@ -30,22 +30,30 @@ def with_recompute(schedule: Schedule, checkpoint: str) -> Schedule:
 
 
 def add_recompute(schedule: Schedule, micro_batches: Container[int], name: str) -> Schedule:
-    """`schedule`, under another name, with an R right before the backward of these micro-batches, on every stage."""
+    """`schedule`, under another name, with an R right before the backward of these micro-batches, on every stage, or
+    before the block in which that backward runs."""
+    backward_of, in_blocks = dict(schedule.pairs), {backward for _, backward in schedule.pairs}
     rows: list[list[Op]] = []
     for row in schedule.rows:
         ops: list[Op] = []
         for op in row:
-            if op.kind in "BI" and op.micro_batch in micro_batches:
-                ops.append(Op("R", op.micro_batch, op.stage))
+            backward = backward_of.get(op, op)
+            if backward.kind in "BI" and backward.micro_batch in micro_batches and op not in in_blocks:
+                ops.append(Op("R", backward.micro_batch, backward.stage))
             ops.append(op)
         rows.append(ops)
-    return Schedule(rows, name=name)
+    return Schedule(rows, name, schedule.pairs)
 
 
 def with_kinds(schedule: Schedule, kinds: Mapping[str, str]) -> Schedule:
-    """`schedule` with other ops in the place of some kinds: {"B": "C"}, {"B": "IW"}, or {"R": ""} to leave R out."""
-    rows = [
-        [Op(kind, op.micro_batch, op.stage) for op in row for kind in kinds.get(op.kind, op.kind)]
-        for row in schedule.rows
-    ]
-    return Schedule(rows, name=schedule.name)
+    """`schedule` with other ops in the place of some kinds: {"B": "C"}, {"B": "IW"}, or {"R": ""} to leave R out.
+
+    A pair stays one where each of its ops is still one op.
+    """
+
+    def ops(op: Op) -> list[Op]:
+        return [Op(kind, op.micro_batch, op.stage) for kind in kinds.get(op.kind, op.kind)]
+
+    rows = [[new for op in row for new in ops(op)] for row in schedule.rows]
+    pairs = [tuple(ops(forward) + ops(backward)) for forward, backward in schedule.pairs]
+    return Schedule(rows, schedule.name, [(pair[0], pair[1]) for pair in pairs if len(pair) == 2])

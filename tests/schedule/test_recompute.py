@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.schedule.recompute import with_recompute
+from gpipe_edu import Op
+from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 
 
 def test_gpipe_with_everything_recomputed_is_gpipe_with_early_recompute():
@@ -32,3 +33,13 @@ def test_a_schedule_that_recomputes_already_and_an_unknown_mode_are_refused():
         with_recompute(ge.gpipe(2, 2, "late"), "always")
     with pytest.raises(ValueError, match=r"checkpoint is 'sometimes'.*always, except_last, never"):
         with_recompute(ge.gpipe(2, 2), "sometimes")
+
+
+def test_blocks_stay_blocks_and_what_they_recompute_comes_before_them():
+    for schedule in (ge.dual_pipe_v(2, 4), ge.dual_pipe_v(3, 8), ge.combined_one_f_one_b(3, 6, 2)):
+        again = with_recompute(schedule, "always").check()
+        assert again.pairs == schedule.pairs
+        assert with_kinds(again, {"R": ""}) == schedule
+        late = with_kinds(schedule, {"B": "C"}).check()
+        assert {(one, Op("B", *two[1:])) for one, two in late.pairs} == schedule.pairs
+        assert not with_kinds(schedule, {"B": "IW"}).check().pairs

@@ -87,7 +87,7 @@ class Settings:
         if self.recompute == "none":
             return plain
         again = with_recompute(plain, "always") if self.recompute == "early" else with_kinds(plain, {"B": "C"})
-        return Schedule(again.rows, name=f"{plain.name} {self.recompute} recompute")
+        return Schedule(again, name=f"{plain.name} {self.recompute} recompute")
 
     def costs(self) -> Costs:
         """The cost of every kind of op, per stage where stages are uneven."""
