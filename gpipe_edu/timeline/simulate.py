@@ -111,13 +111,14 @@ def run(
     goals = _goals(schedule) if link else {}
     arrived: dict[Op, float] = {}
     idle_from: dict[tuple[int, int], float] = {}  # per link, source and target: when its last message has left it
-    backward_of = dict(schedule.pairs)
+    paired, backward_of = bool(schedule.pairs), dict(schedule.pairs)
     block_ends: dict[Op, float] = {}  # of the backward of each pair
     spans: list[Span] = []
     messages: list[Message] = []
     for device, op, needs in schedule.steps:
         start = free[device]
-        for need in needs if op not in block_ends else ():
+        second = paired and op in block_ends  # its forward has waited for all that it needs
+        for need in () if second else needs:
             there = ended[need]
             if device_of_stage[need[2]] != device:
                 there = arrived[need] if link else there + send
@@ -125,12 +126,8 @@ def run(
                     there += late.get((device_of_stage[need[2]], device), 0)
             if there > start:
                 start = there
-        if op in block_ends:
-            end = block_ends[op]
-        else:
-            end = start + duration(op)
-        leaves = end
-        if op in backward_of:
+        end = leaves = block_ends[op] if second else start + duration(op)
+        if paired and op in backward_of:
             forward, backward = end - start, duration(backward_of[op])
             both = forward + backward - overlap * min(forward, backward)
             leaves = block_ends[backward_of[op]] = start + both
