@@ -194,9 +194,13 @@ def paired_times(schedule, costs):
 
 def test_a_pair_starts_when_both_could_and_leaves_when_both_have_ended():
     times = ((2, 4, 2, 2, 0, 0, 0), (3, 3, 2, 1, 1, 0, 0), (1, 6, 4, 2, 0.5, 1, 0), (2, 5, 3, 2, 1, 1, 2))
-    for (K, M), values in product(((1, 3), (2, 4), (2, 7), (3, 6)), times):
+    schedules = [ge.dual_pipe_v(K, M) for K, M in ((1, 3), (2, 4), (2, 7), (3, 6))]
+    schedules += [ge.combined_one_f_one_b(3, 6, 1), ge.combined_one_f_one_b(2, 6, 2)]
+    tight = Schedule.parse("F0 F1 B0 B1\nF0 B0 F1 B1\nF0 B0 F1 B1")  # nothing but F1 is waited for behind the block
+    schedules += [Schedule(tight, pairs=[(Op("F", 1, 0), Op("B", 0, 0))])]
+    for schedule, values in product(schedules, times):
         costs = Costs(**dict(zip(("F", "B", "I", "W", "overlap", "send", "link"), values, strict=True)))
-        schedule = ge.dual_pipe_v(K, M)
+        K = schedule.devices
         timeline, expected = ge.simulate(schedule, costs), paired_times(schedule, costs)
         assert {span.op: timeline.whole(span).end for span in timeline.spans} == expected
         assert simulate_ends(schedule, costs).last == tuple(timeline.row(device)[-1].end for device in range(K))
@@ -205,9 +209,12 @@ def test_a_pair_starts_when_both_could_and_leaves_when_both_have_ended():
 
 
 def test_the_critical_path_goes_through_whole_blocks():
-    path = ge.simulate(ge.dual_pipe_v(4, 8), Costs(F=1, B=2, overlap=0.5)).critical_path()
-    assert all(before.end == after.start for before, after in pairwise(path))
-    assert path[0].start == 0
+    alone = Schedule.parse("F0 F1 B0 B1\nF0 B0 F1 B1\nF0 B0 F1 B1")
+    late = Schedule(alone, pairs=[(Op("F", 1, 0), Op("B", 0, 0))])
+    for schedule in (ge.dual_pipe_v(4, 8), ge.combined_one_f_one_b(3, 6, 2), late):
+        path = ge.simulate(schedule, Costs(F=1, B=2, overlap=0.5)).critical_path()
+        assert all(before.end == after.start for before, after in pairwise(path)), schedule
+        assert path[0].start == 0
 
 
 def test_durations_that_were_measured_one_by_one_know_no_pairs():
