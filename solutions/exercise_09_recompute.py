@@ -20,9 +20,9 @@ from gpipe_edu.timeline import peak_memory
 #
 # A micro-batch that is recomputed keeps only its stage input; the **interior**, its
 # layers' [saved activations](../docs/glossary.md#saved-activations), is thrown away
-# after the forward. `C` recomputes it and runs the backward at once, as one op,
-# when the gradient has come. That is [late recompute](../docs/glossary.md#late-recompute); all
-# charts here are planned, with F = R = 1 and B = 2.
+# after the forward. `C` recomputes it and runs the backward at once, as one op, when
+# the gradient has come. That is [late recompute](../docs/glossary.md#late-recompute);
+# all charts here are planned, with F = R = 1 and B = 2.
 
 # %%
 late = ge.simulate(ge.gpipe(4, 4, "late"))
