@@ -8,7 +8,7 @@ the course.
 """
 
 from .attempts import hint, reset, solution
-from .challenge import attempt
+from .challenge import attempt, solves
 from .check import NotYet, check
 from .environment import look
 from .lab_report import LabReport
@@ -33,6 +33,7 @@ __all__ = [
     "progress",
     "reset",
     "solution",
+    "solves",
     "track",
 ]
 

@@ -26,6 +26,7 @@ from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Costs, Timeline, peak_memory, simulate
 
 from .notebook import frontend, output
+from .typed_functions import slip_of_peaks, slip_of_worker
 
 _SECTION: Final = "challenges"
 _NEAR: Final = 0.01
@@ -50,9 +51,9 @@ class Judged(NamedTuple):
 def attempt(key: str, answer: object = None) -> None:
     """Judge `answer` to the challenge `key`, such as "03/lean", and show the result; without one, what is wanted.
 
-    answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, or a number,
-    as the lesson asks; "?" shows how a number is worked out. Raises ValueError for a key that does not exist, TypeError
-    for an answer of another kind.
+    answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, a number, or
+    one or two functions, as the lesson asks; "?" shows how a number or a function is worked out. Raises ValueError for
+    a key that does not exist, TypeError for an answer of another kind.
     """
     kind, wish = _find(key)
     if isinstance(answer, str) and answer.strip() == "?" and "because" in wish:
@@ -76,6 +77,15 @@ def attempt(key: str, answer: object = None) -> None:
         from gpipe_edu.view.text import render_text
 
         print(render_text(judged.chart))
+
+
+def solves(key: str, answer: object) -> bool:
+    """Whether `answer` solves the challenge `key`, without a word: what a lesson goes on with may depend on it.
+
+    Raises what `attempt` raises.
+    """
+    kind, wish = _find(key)
+    return kind.judge(wish, answer).solved
 
 
 def challenges(lesson: str = "") -> list[str]:
@@ -255,6 +265,30 @@ def _judge_recompute(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}.", plan)
 
 
+def _describe_worker(wish: Mapping[str, Any]) -> str:
+    return (
+        "`stage_worker`, with which a stage takes all its micro-batches forward, then all of them back, the last one "
+        "first. Hand over the function itself, without a call."
+    )
+
+
+def _judge_worker(wish: Mapping[str, Any], answer: object) -> Judged:
+    slip = slip_of_worker(answer)
+    return Judged(not slip, slip or "Its gradients are those of one device. The lesson goes on with yours.")
+
+
+def _describe_peaks(wish: Mapping[str, Any]) -> str:
+    return (
+        "two functions of N, L, K and M, as `[all_kept, rematerialized]`, each of which returns how many samples' "
+        "outputs of one layer a device holds at its peak. M divides N, and K divides L."
+    )
+
+
+def _judge_peaks(wish: Mapping[str, Any], answer: object) -> Judged:
+    slip = slip_of_peaks(answer)
+    return Judged(not slip, slip or "Both agree with a simulated step, for several N, L, K and M.")
+
+
 _KINDS: Final = {
     "schedule": Kind(_describe_schedule, _judge_schedule),
     "cut": Kind(_describe_cut, _judge_cut),
@@ -262,6 +296,8 @@ _KINDS: Final = {
     "number": Kind(_describe_number, _judge_number),
     "plan": Kind(_describe_plan, _judge_plan),
     "recompute": Kind(_describe_recompute, _judge_recompute),
+    "worker": Kind(_describe_worker, _judge_worker),
+    "peaks": Kind(_describe_peaks, _judge_peaks),
 }
 
 

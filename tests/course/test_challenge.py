@@ -24,6 +24,8 @@ WANTED = {
     "02/cut": "3 numbers such as (3, 3, 3) whose sum is 9, so that no stage costs more than 6. "
     "The layers cost 6, 1, 1, 1, 2, 1, 2, 2, 2.",
     "03/by-hand": "3 lines, one for each device, with the ops of all 4 micro-batches; its step takes at most 18 units.",
+    "05/two-peaks": "of one layer a device holds at its peak. M divides N, and K divides L.",
+    "06/worker": "Hand over the function itself, without a call.",
     "05/recompute-few": "so that no device holds more than 32 blocks and the step takes at most 38 units.",
     "06/own-order": "all 4 micro-batches; the devices, from 0 on, hold at most 2, 1 micro-batches.",
     "09/by-hand": "all 2 micro-batches in all 4 stages, such as F0@3; its step takes at most 7.5 units.",

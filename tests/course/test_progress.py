@@ -91,6 +91,8 @@ def test_a_lesson_is_done_without_what_stands_in_its_appendix():
     assert progress().here.lesson.number == "04"
     assert "Still open: `04/labels`. If you want more" in str(progress("04"))
     answer("05")
+    assert progress().here.lesson.number == "05", "two lines are to be typed"
+    attempt("05/two-peaks", [lambda N, L, K, M: N + L / K * N, lambda N, L, K, M: N + L / K * N / M])
     assert progress().here.lesson.number == "06"
     assert "If you want more: `05/recompute-few`, " in str(progress("05"))
 

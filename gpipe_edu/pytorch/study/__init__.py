@@ -1,4 +1,4 @@
-"""To study the PyTorch engine, not part of it: chores, a stopwatch, profiles, traffic, attention, carried skips."""
+"""To study the PyTorch engine, not part of it: chores, profiles, traffic, attention, a worker, carried skips."""
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus
@@ -8,6 +8,7 @@ from .attention import Attention, Block
 from .profile import LayerProfile, profile
 from .timing import Chore, StageCalls, count, nap, watch
 from .traffic import Crossing, carry_skips, traffic
+from .worker import stage_worker
 
 __all__ = [
     "Attention",
@@ -22,6 +23,7 @@ __all__ = [
     "count",
     "nap",
     "profile",
+    "stage_worker",
     "traffic",
     "wait_for_gpus",
     "watch",
