@@ -42,7 +42,7 @@ ge.compare(
 )
 
 # %% [markdown]
-# Both charts are planned, with boxes as long as their
+# Both charts are planned, and a box is as long as its
 # [micro-batch](../docs/glossary.md#micro-batch) is large. So an exact cut is not
 # enough: it should be **even**, too.
 #

@@ -58,7 +58,7 @@ def clock(K: int, M: int) -> list:
     Returns a list of ticks.
 
     Small print:
-    - Within a tick, the pairs may stand in any order.
+    - Within a tick, the pairs may be in any order.
     - Any other form that gives the ticks in order is as good as a list.
     """
     ### BEGIN SOLUTION
@@ -160,6 +160,6 @@ merge_replays(run.timeline for run in runs)
 progress()
 
 # %% [markdown]
-# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what one can
+# **Where next:** back to [lesson 03](../notebooks/03_scheduling.ipynb) for what you can
 # do about the bubble, or on to [lesson 04](../notebooks/04_accumulation.ipynb), where
 # the gradients of micro-batches are added up.

@@ -78,7 +78,7 @@ class Stage:
     - Nothing is left of a micro-batch that has come back.
     - The arrays that are handed over are not changed, nor are the weights.
     - A stage serves many mini-batches: in each one, m begins at 0 again, and `grads`
-      goes on adding.
+      keeps adding.
     """
 
     def __init__(self, layers: list) -> None:
@@ -174,9 +174,9 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 #
 # `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it
 # calls the function, keeps its input, and calls it again when the backward comes by. It
-# keeps one thing more, the [random state](../docs/glossary.md#random-state) of the
+# keeps one more thing, the [random state](../docs/glossary.md#random-state) of the
 # forward, so that dropout draws the same mask again. Your NumPy stage could do without:
-# its layers draw nothing. Here the stage tells when it runs:
+# its layers draw nothing. Here the stage says when it runs:
 
 # %%
 import torch

@@ -72,7 +72,7 @@ print(tail)
 def cut(net: nn.Sequential, balance) -> list:
     """Cut `net` into stages: stage k runs the next `balance[k]` layers, in their order.
 
-    The stages share their layers with `net`. A layer that stands in `net` at several
+    The stages share their layers with `net`. A layer that appears in `net` at several
     places (an activation, say) counts each time.
 
     balance: a list of whole numbers, one per stage
@@ -110,7 +110,7 @@ check("ex05/stages", cut)
 # ## Step 2: the order of the calls
 #
 # With a device for each stage, calling a stage only *dispatches* work, and your loop
-# goes on while the device computes. (On a CPU, the call itself computes. More on that
+# continues while the device computes. (On a CPU, the call itself computes. More on that
 # below.) So devices wait longer or shorter, depending on the order of your calls. The
 # obvious order is stage by stage:
 
@@ -150,10 +150,10 @@ ge.compare(
 # What PyTorch asks of it:
 #
 # - **Registered layers.** A module finds parameters only in layers that are registered
-#   with it; what stands in a plain list does not count. `self.add_module(name, layer)`
+#   with it; what is in a plain list does not count. `self.add_module(name, layer)`
 #   registers, and `net.named_children()` gives names with layers. Under the same names,
 #   stored weights of `net` fit the pipeline, and the other way round. (It gives a layer
-#   that stands in `net` twice once, with one name. For an activation that is enough:
+#   that appears in `net` twice once, with one name. For an activation that is enough:
 #   there is nothing to store.)
 # - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)`
 #   gives and keeps only x. (Inside `__init__`, the name `checkpoint` means its
@@ -395,5 +395,5 @@ progress()
 # %% [markdown]
 # **Where next:** [exercise 06](exercise_06_partition.ipynb) finds the best balance
 # instead of guessing it;
-# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) tells which layers
+# [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) says which layers
 # notice that there is a pipeline.

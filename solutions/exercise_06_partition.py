@@ -59,7 +59,7 @@ predict("ex06/best-largest")
 # %% [markdown]
 # ## Your turn
 #
-# Write `partition`. For a few layers one could try all cuts; yours has to manage 200
+# Write `partition`. For a few layers you could try all cuts; yours has to manage 200
 # layers in 16 stages, or 100 layers in 40, within a second or two, and it has to be
 # exact. Where several cuts are equally good, give any of them.
 
@@ -139,4 +139,4 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 08](../notebooks/08_experiments.ipynb) cuts by measured times.
-# [Exercise 07](exercise_07_one_f_one_b.ipynb) goes on with schedules.
+# [Exercise 07](exercise_07_one_f_one_b.ipynb) continues with schedules.

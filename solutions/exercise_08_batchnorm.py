@@ -114,7 +114,7 @@ check("ex08/batchnorm", deferred_update)
 # A hundred mini-batches of digits, in micro-batches of 4. We follow the running
 # variance of one hidden feature: updated after every micro-batch, as an unsuspecting
 # BatchNorm does, and by your function. Both start at the variance of all digits, as if
-# training had gone on for long.
+# training had been running for long.
 
 # %%
 layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)
@@ -159,4 +159,4 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb)
-# tells what else goes wrong, with recompute, and which norm has none of this.
+# says what else goes wrong, with recompute, and which norm has none of this.

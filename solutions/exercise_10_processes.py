@@ -254,7 +254,7 @@ ge.compare(
 
 # %% [markdown]
 # Device by device the order is the plan's. The gaps are not: op times vary, and a
-# process that waits for a message has to be woken up when it comes, which takes the
+# process that waits for a message has to be woken up when it comes, which takes
 # longer the more programs share your cores. On a pipeline across machines you would
 # look at the same two charts, and ask the same question of every gap: who was waited
 # for?
@@ -273,6 +273,6 @@ progress()
 # %% [markdown]
 # **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any
 # schedule with a process for each device, on one machine or on many, and
-# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) has what every other way
-# to cut a training costs. Or give your function three processes: all it takes is
+# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) says what every other way
+# to divide training costs. Or give your function three processes: all it takes is
 # `ge.one_f_one_b(3, 8)` above.

@@ -233,7 +233,7 @@ assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 #   the end of the row. After the last F there would be room to be later, but there is
 #   no time to lose.
 # - **The cap:** a device holds a micro-batch from its F to its W, and no device holds
-#   more than K. Whether a W has to stand before the next F follows from that.
+#   more than K. Whether a W has to come before the next F follows from that.
 
 # %%
 predict("ex11/longest-wait")

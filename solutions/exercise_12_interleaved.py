@@ -53,7 +53,7 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   when the device has finished with the others of its group. Backwards go in the same
 #   groups, a device's last stage first.
 # - **1F1B.** Some forwards first, as many as it takes until the first gradient can be
-#   back; then one forward, one backward, in turn; then the backwards that are left. One
+#   back; then one forward, one backward, in turn; then the backwards that are left. You
 #   may count them for the way to the model's end alone, or for there and back: both
 #   numbers are right here, and after the task you will see what the second buys.
 
@@ -145,7 +145,7 @@ for V in Vs:
 #
 # With V stages a device a micro-batch crosses K V - 1 boundaries instead of K - 1. As
 # soon as a message keeps its link busy for some time, here a tenth and a quarter of a
-# device's forward, more V is not better for long:
+# device's forward, a larger V soon stops paying:
 
 # %%
 lines = {}
@@ -258,5 +258,5 @@ progress()
 # %% [markdown]
 # **Where next:** [exercise 11](exercise_11_backward_in_two.ipynb) fills the rest of the
 # bubble with weight gradients.
-# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) tells where M is small
+# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) says where M is small
 # because there are many replicas.

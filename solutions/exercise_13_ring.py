@@ -124,7 +124,7 @@ check("ex13/ring", ring_all_reduce)
 #
 # After the first half each device has one piece of the gradient complete.
 # [ZeRO](../docs/glossary.md#zero)-1 updates this piece there, and nowhere else; so only
-# there is Adam's m and v of it. In the second half not gradients go round, but the new
+# there are Adam's m and v for it. In the second half not gradients go round, but the new
 # weights.
 #
 # In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as
@@ -267,7 +267,7 @@ print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_s
 # %% [markdown]
 # ## Killed, and resumed on one device
 #
-# In a ring nobody can go on without the others. A training on many devices ends when
+# In a ring nobody can continue without the others. A training run on many devices ends when
 # one of them does; so it saves what it has. `gpipe_edu train` with `--save` does, here
 # under torchrun with two ranks that are the two stages of a pipeline. As soon as a step
 # is saved, the job is told to end at once, as a cluster does that needs its machines

@@ -118,7 +118,7 @@ check("ex14/buffer", accumulate)
 # ## Measured
 #
 # 1,024 digits and a network with 150,000 weights in bf16. The truth is the gradient of
-# the same weights in float64. `plain` is what one writes without thinking of it:
+# the same weights in float64. `plain` is what you write without thinking about it:
 # `.grad` as it is.
 
 # %%
@@ -194,7 +194,7 @@ for wide in (True, False):
     )
 
 # %% [markdown]
-# Four bytes a weight instead of two, and the error below half of a percent. In the bill
+# Four bytes a weight instead of two, and the error below half a percent. In the bill
 # of mixed precision with Adam, that makes 18 bytes a weight: 2 for the bf16 weight, 4
 # for the gradient in fp32, 12 for the optimizer's fp32 copy and its two moments. For 8
 # billion weights the buffer is 32 GB; it is cut into pieces like the rest, over stages

@@ -142,7 +142,7 @@ plot_bars(range(4), bars, across="device", up="GB, counted")
 #
 # Type your name, and you get numbers of your own. Fill in a plan with paper and pencil:
 # it should fit, leave no device unused, and have a bubble (K − 1) / (V·M + K − 1) of a
-# fifth at most. The cell after it tells only whether it fits; that T·D·K = devices,
+# fifth at most. The cell after it says only whether it fits; that T·D·K = devices,
 # that K·V divides the blocks and D·M the samples, and the bubble, are yours to see to.
 
 # %%
@@ -266,4 +266,4 @@ progress()
 # **Where next:** which of the plans that fit is the *fastest* is what
 # `python -m gpipe_edu plan` works out, with what links and matrix products cost:
 # [lesson 08](../notebooks/08_experiments.ipynb) measures it,
-# [published runs](../docs/published_runs.md) hold it against 160 trainings.
+# [published runs](../docs/published_runs.md) compare it with 160 trainings.

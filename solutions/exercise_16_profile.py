@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Exercise 16: a profile with one thing wrong
 #
-# **Why care?** A training of many ranks is half as fast as planned. Every rank waits,
+# **Why care?** A training run on many ranks is half as fast as planned. Every rank waits,
 # and nothing says for whom. Those who can read a trace find in minutes what others look
 # for in days.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
 # [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
 # [exercise 07](exercise_07_one_f_one_b.ipynb); at the end, PyTorch. **In the paper:**
-# section 3.1 of the NeurIPS version tells where the time of a step goes.
+# section 3.1 of the NeurIPS version says where the time of a step goes.
 
 # %%
 from statistics import median
@@ -28,7 +28,7 @@ from gpipe_edu.timeline import step_with_fault
 # %% [markdown]
 # ## Four things that go wrong
 #
-# | name | what happens | what one changes |
+# | name | what happens | what to change |
 # |---|---|---|
 # | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
 # | **uneven cut** | layers cost alike everywhere, and one rank has many more of them | the cut |
@@ -221,5 +221,5 @@ ge.compare(
 progress()
 
 # %% [markdown]
-# **Where next:** [see your bubble](../docs/measured_run.md) tells how to take a profile
+# **Where next:** [see your bubble](../docs/measured_run.md) explains how to take a profile
 # of a pipeline of your own; `gpipe-edu open` and `ge.diagnose` say what it shows.

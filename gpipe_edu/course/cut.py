@@ -128,7 +128,7 @@ def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
         last = written[-1]
     end = max(check, last[0])
     if last[0] > check:
-        notes.append(f"{name} stands behind its check cell, in {last[1].place}")
+        notes.append(f"{name} comes after its check cell, in {last[1].place}")
     needed = [one for i, one in statements if i <= end]
     parts = _texts(_select_needed(name, needed))
     answer = Answer("cut", name, parts, tuple(notes), sources, isinstance(last[1].node, DEFINITIONS))

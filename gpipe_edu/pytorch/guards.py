@@ -316,7 +316,7 @@ def have_samples(outputs: Iterable[Tensor]) -> None:
     if any(output.dim() == 0 for output in outputs):
         raise ValueError(
             "the last stage returns a single number for each micro-batch, and pipe(x) joins outputs sample by sample; "
-            "compute the loss behind the pipe, or in pipe.step(x, y, loss_fn)"
+            "compute the loss after the pipe, or in pipe.step(x, y, loss_fn)"
         )
 
 

@@ -310,7 +310,7 @@ class _Words:
     def _sure(self) -> str:
         steps, M = len(self._measured.steps), self._measured.schedule.micro_batches
         of = "one step" if steps == 1 else f"{steps} steps"
-        return f"{of} of {plural(M, 'micro-batch')}, in which like ops differ by {self._spread}"
+        return f"{of} of {plural(M, 'micro-batch')}, in which similar ops differ by {self._spread}"
 
     def bubble(self, bubble: float, planned_bubble: float, planned: float) -> str:
         """The measured bubble against that of the order."""
@@ -322,9 +322,9 @@ class _Words:
             text += ", so it is the order and the costs that make it"
         else:
             text += f" and takes {self._time(planned)}: {self._time(lost)} are lost to late messages, "
-            text += "or to ops that took long once"
+            text += "or to single slow ops"
             op, times = self._hiccup()
-            text += f", such as {op} with {times:.1f} times its like's time" if times > _LIKE else ""
+            text += f", such as {op} with {times:.1f} times the median of ops like it" if times > _LIKE else ""
         return f"{text} ({self._sure()})."
 
     def _hiccup(self) -> tuple[Op, float]:
@@ -339,7 +339,7 @@ class _Words:
         """The slowest stage, and another cut."""
         told = f"{join_words(balance, most=16)} layers"
         if layers is None:
-            told += f", each of today's stages taken for {sum(balance) // len(balance)},"
+            told += f", each of today's stages counted as {sum(balance) // len(balance)},"
         else:
             told += f" instead of {join_words(layers, most=16)}"
         sure = "far more" if by - 1 > 3 * self._measured.spread else "not much more"

@@ -37,7 +37,7 @@ def read_diagram(text: str, name: str = "") -> Timeline:
     try:
         ops = parse_rows("\n".join(_only_ops(words) for words in lines))
     except ScheduleError as error:
-        hint = f'{error}; in a diagram, "{_IDLE}" is an idle slot and "{_LONGER}" goes on with the op on its left'
+        hint = f'{error}; in a diagram, "{_IDLE}" is an idle slot and "{_LONGER}" continues the op on its left'
         raise ScheduleError([error.problems[0]._replace(message=hint)]) from None
     spans: list[Span] = []
     for device, (words, row) in enumerate(zip(filter(None, lines), ops, strict=True)):
@@ -46,7 +46,7 @@ def read_diagram(text: str, name: str = "") -> Timeline:
         for slot, word in enumerate(words):
             if word == _LONGER:
                 if not running:
-                    raise ValueError(f'device {device}, slot {slot}: "-" goes on with an op, but none is on its left')
+                    raise ValueError(f'device {device}, slot {slot}: "-" continues an op, but none is on its left')
                 spans[-1] = spans[-1]._replace(end=slot + 1)
             elif word != _IDLE:
                 spans.append(Span(device, next(rest), slot, slot + 1))

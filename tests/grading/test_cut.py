@@ -154,7 +154,7 @@ def test_a_cell_written_below_the_check_counts_and_is_told():
     book["cells"].append(code(CLOCK))
     answer = cut(CLOCK_TASK, read(json.dumps(book).encode()))
     assert answer.state == "cut"
-    assert "behind its check cell" in " ".join(answer.notes)
+    assert "after its check cell" in " ".join(answer.notes)
 
 
 def test_equal_answers_are_one_and_others_are_not():

@@ -268,7 +268,7 @@ def test_what_cannot_travel_or_be_measured_is_refused(name):
 def test_outputs_without_samples_belong_into_a_step():
     net = nn.Sequential(nn.Linear(4, 4), bench.Apply(lambda x: (x**2).mean()))
     pipe = GPipe(net, 2, 3)
-    with pytest.raises(ValueError, match="behind the pipe"):
+    with pytest.raises(ValueError, match="after the pipe"):
         pipe(X)
     torch.testing.assert_close(pipe.step(X, Y, lambda out, _: out), net(X).detach())
 

@@ -17,7 +17,7 @@ NO_PYTORCH: Final = (
     "A browser runs no PyTorch; what this notebook does in NumPy runs here."
     if sys.platform == "emscripten"
     else f'PyTorch is not here. To install it: {sys.executable} -m pip install "gpipe_edu[torch]", on Linux without a '
-    "GPU with --extra-index-url https://download.pytorch.org/whl/cpu behind it; then restart the kernel. What this "
+    "GPU with --extra-index-url https://download.pytorch.org/whl/cpu after it; then restart the kernel. What this "
     "notebook does in NumPy runs without it."
 )
 

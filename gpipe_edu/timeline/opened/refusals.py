@@ -30,11 +30,11 @@ _LACKS: Final = {
         "ranks, each as export_chrome_trace wrote it"
     ),
     "no-kernels": (
-        "is a trace of a GPU with ops such as “{op}”, but without kernels that were launched within them: it tells "
+        "is a trace of a GPU with ops such as “{op}”, but without kernels that were launched within them: it shows "
         "when the host launched work, not when the GPU did it. Profile both:" + PROFILE
     ),
     "no-operations-in-pair": (
-        "is a trace of ops that run as pairs, such as “{pair}”, but without the operations inside: nothing tells where "
+        "is a trace of ops that run as pairs, such as “{pair}”, but without the operations inside: nothing shows where "
         "the forward ends and the backward begins. Profile with them:" + PROFILE
     ),
     "two-ops-at-once": (

@@ -122,7 +122,7 @@ export function runMarkup({ text, equal, words, engine }) {
   const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
   return (
     `<h4>Your schedule, run on ${name}</h4><p class="gp-${equal ? "yes" : "no"}">${escape(text)}</p>` +
-    `<div class="ge-explain"><p class="ge-hint">Point at an op or a bubble, or use the arrow keys: it tells what it waited for.</p></div>` +
+    `<div class="ge-explain"><p class="ge-hint">Point at an op or a bubble, or use the arrow keys: it says what it waited for.</p></div>` +
     `<div class="ge-chart"></div><ul class="ge-words">${words.map((line) => `<li>${escape(line)}</li>`).join("")}</ul>`
   );
 }
