@@ -64,6 +64,7 @@ FREE = {
     ("exercise_14", "Four bytes a weight instead of two"): "gradients of weights, no activations",
     ("ex15_choice", "Activations: 22.8 GB if all is kept"): "a bill of the one model that the question names",
     ("14/bey-all-traffic-read", "In bytes, with gradients of 4"): "bytes that are sent",
+    ("14/way-bytes", "halves, or nearly quarters, the bytes"): "bytes of a number that a product reads",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/measured_run", "at these costs, in this memory"): "what a diagnosis compares, in a comment of code",
