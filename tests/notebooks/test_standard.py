@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 
+from gpipe_edu.course.lessons import THREAD, lesson
 from gpipe_edu.course.predictions import question
 from gpipe_edu.puzzles.levels import LEVELS
 from tests.each import each
@@ -106,6 +107,21 @@ def test_it_opens_with_a_promise_minutes_and_what_one_needs(path):
     assert re.search(r"\d+ minutes", first)
     assert "able to" in first
     assert re.search(r"need", first)
+
+
+@every_lesson
+def test_a_lesson_of_the_thread_says_its_place_in_it_and_a_side_room_has_none(path):
+    said = re.findall(r"^\*\*Thread\*\*, (.*)$", read(path).cells[0].source, flags=re.MULTILINE)
+    number = path.stem[:2]
+    if number not in THREAD:
+        assert said == []
+        return
+    at = THREAD.index(number)
+    behind, before = (
+        [f"[{one}]({lesson(one).notebook}.ipynb)" for one in part] for part in (THREAD[:at], THREAD[at + 1 :])
+    )
+    around = [f"behind {one}" for one in behind[-1:]] + [f"before {one}" for one in before[:1]]
+    assert said == [f"{at + 1} of {len(THREAD)}: {', '.join(around)}."]
 
 
 @every_lesson
