@@ -72,6 +72,19 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     assert f"of {len(others)} others, once a step is measured, of {one:.0%}".replace("%", " %") in page
 
 
+def test_the_page_has_one_message_and_the_rest_is_folded(runs):
+    """Measure one step: a reader need not open anything to learn that, and how much it brings."""
+    open_part = re.sub(r"<details>.*?</details>", " ", PAGE, flags=re.DOTALL)
+    assert len(open_part.split()) <= 1200
+    assert PAGE.count("<details>") == PAGE.count("</details>") == PAGE.count("<details><summary>")
+    assert "**Measure one step**" in PAGE.partition("\n| ")[0]
+    unseen = [run for run in published.held_out() if run.told["stack"] != "MosaicGPT A100 80 GB"]
+    plain = [published.within([run.off for run in some]) for some in (runs, unseen)]
+    measured = [published.within(published.calibrated_by_one(some)) for some in (runs, unseen)]
+    assert plain == [pytest.approx(2 / 3, abs=0.03), pytest.approx(1 / 3, abs=0.05)]
+    assert measured == [pytest.approx(0.78, abs=0.02), pytest.approx(0.9, abs=0.03)]
+
+
 def test_what_is_held_out_says_where_it_was_read():
     seen = set()
     for run in published.held_out():
