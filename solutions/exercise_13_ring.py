@@ -124,12 +124,12 @@ check("ex13/ring", ring_all_reduce)
 #
 # After the first half each device has one piece of the gradient complete.
 # [ZeRO](../docs/glossary.md#zero)-1 updates this piece there, and nowhere else; so only
-# there are Adam's m and v for it. In the second half not gradients go round, but the new
-# weights.
+# there are Adam's m and v for it. In the second half not gradients go round, but the
+# new weights.
 #
 # In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as
-# well. Here device d is to have piece d: each piece starts on a
-# different device from the table's.
+# well. Here device d is to have piece d: each piece starts on a different device from
+# the table's.
 
 # %%
 predict("ex13/adam-and-the-sum")
