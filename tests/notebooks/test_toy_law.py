@@ -66,6 +66,7 @@ FREE = {
     ("14/bey-all-traffic-read", "In bytes, with gradients of 4"): "bytes that are sent",
     ("14/way-bytes", "halves, or nearly quarters, the bytes"): "bytes of a number that a product reads",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
+    ("14/way-bytes", "bytes which products read"): "bytes of a number, not of what is kept",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",
     ("docs/measured_run", "at these costs, in this memory"): "what a diagnosis compares, in a comment of code",
     ("docs/published_runs", "rows report memory"): "real models, planned with their own r and held against reports",
