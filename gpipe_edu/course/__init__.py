@@ -2,9 +2,9 @@
 
 `check.py` packs a function and shows what the judge (`judge/judging.py`) found, `report.py` in words, `attempts.py`
 with the hints that honest tries have earned. `predictions/` asks before it shows, `challenge.py` takes a schedule, a
-cut or a number that the learner types, `progress.py` counts all of it, in the one file that `store.py` keeps.
-`notebook/` has what is special to a notebook, `building/` makes exercises from their masters and a learner's copy of
-the course.
+cut or a number that the learner types, or a function, which `typed_functions.py` calls; `progress.py` counts all of it,
+in the one file that `store.py` keeps. `notebook/` has what is special to a notebook, `building/` makes exercises from
+their masters and a learner's copy of the course.
 """
 
 from .attempts import hint, reset, solution

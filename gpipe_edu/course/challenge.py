@@ -1,4 +1,4 @@
-"""Your turn: a learner types a schedule, a cut or a number, and sees the result; solved challenges are remembered.
+"""Your turn: a learner types a schedule, a cut, a number or a function, and sees the result, which is remembered.
 
 `challenges.toml` states each task: how large, and what it must reach. The sentence shown before an attempt, and after
 one that fails, is made from it. Results are judged, never texts, so any way to reach them is right. A challenge in an
