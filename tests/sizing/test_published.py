@@ -171,7 +171,7 @@ def test_memory_is_planned_where_it_is_told(runs):
     told = [run for run in runs if "memory_gb" in run.told]
     close = published.within(max(run.plan.memory) / 1e9 / run.told["memory_gb"] - 1 for run in told)
     assert close >= 0.8
-    assert f"{len(told)} rows tell the memory; {close:.0%} of them".replace("%", " %") in WORDS
+    assert f"{len(told)} rows report memory; {close:.0%} of them".replace("%", " %") in WORDS
 
 
 @pytest.mark.parametrize("told", [row for row in published.data()["table_1"] if row["recompute"] == "stage"])
