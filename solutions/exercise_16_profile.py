@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Exercise 16: a profile with one thing wrong
 #
-# **Why care?** A training run on many ranks is half as fast as planned. Every rank waits,
-# and nothing says for whom. Those who can read a trace find in minutes what others look
-# for in days.
+# **Why care?** A training run on many ranks is half as fast as planned. Every rank
+# waits, and nothing says for whom. Those who can read a trace find in minutes what
+# others look for in days.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
 # [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
@@ -221,5 +221,6 @@ ge.compare(
 progress()
 
 # %% [markdown]
-# **Where next:** [see your bubble](../docs/measured_run.md) explains how to take a profile
-# of a pipeline of your own; `gpipe-edu open` and `ge.diagnose` say what it shows.
+# **Where next:** [see your bubble](../docs/measured_run.md) explains how to take a
+# profile of a pipeline of your own; `gpipe-edu open` and `ge.diagnose` say what it
+# shows.

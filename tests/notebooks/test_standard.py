@@ -120,7 +120,7 @@ def test_a_lesson_of_the_thread_says_its_place_in_it_and_a_side_room_has_none(pa
     behind, before = (
         [f"[{one}]({lesson(one).notebook}.ipynb)" for one in part] for part in (THREAD[:at], THREAD[at + 1 :])
     )
-    around = [f"behind {one}" for one in behind[-1:]] + [f"before {one}" for one in before[:1]]
+    around = [f"after {one}" for one in behind[-1:]] + [f"before {one}" for one in before[:1]]
     assert said == [f"{at + 1} of {len(THREAD)}: {', '.join(around)}."]
 
 
