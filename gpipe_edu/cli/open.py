@@ -30,6 +30,9 @@ def run(
     trace: Annotated[Path | None, typer.Option(help="Write the step as a Chrome trace (JSON).")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the chart as a picture (.svg or .png).")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the chart as a page of its own, to look into.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write a schedule that would be shorter, if there is one, as PyTorch's CSV.")
+    ] = None,
 ) -> int:
     """Open a measured run, or a schedule: the chart, its bubble, and what could be gained.
 
@@ -56,13 +59,29 @@ def run(
         return 1
     timeline = simulate(found) if isinstance(found, Schedule) else found
     console.print(render_text(timeline, width=console.width, color=True))
+    shorter = None
     if timeline.measured:
-        console.print(str(diagnose(timeline if step is not None else opened.steps)), markup=False)
+        diagnosis = diagnose(timeline if step is not None else opened.steps)
+        shorter = diagnosis.shorter
+        console.print(str(diagnosis), markup=False)
+        if shorter is not None and csv is None:
+            console.print(
+                f"That schedule as a file for your cluster: --csv {shorter.name.replace(' ', '_')}.csv", markup=False
+            )
     with bad_arguments():
-        written = write(timeline, trace, figure) + _page(timeline, html)
+        written = write(timeline, trace, figure) + _page(timeline, html) + _order(shorter, csv)
         for path in written:
             console.print(f"wrote {path}", markup=False)
     return 0
+
+
+def _order(shorter: Schedule | None, path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    if shorter is None:
+        raise ValueError(f"no schedule would be shorter at these costs and in this memory, so {path} was not written")
+    shorter.to_csv(path)
+    return [path]
 
 
 def _page(timeline: Timeline, path: Path | None) -> list[Path]:

@@ -45,6 +45,21 @@ def test_a_page_of_its_own(run, tmp_path):
     assert "kineto_gpu: ops by GPU kernels" in page.read_text(encoding="utf-8")
 
 
+def test_a_shorter_schedule_is_written_for_a_cluster(run, tmp_path):
+    file = tmp_path / "shorter.csv"
+    code, out, _ = run("open", str(FILES / "kineto_gpu"), "--csv", str(file))
+    assert code == 0
+    assert f"wrote {file}" in out.replace("\n", "")
+    assert ge.load(file) == ge.zero_bubble(2, 4)
+    assert "--csv zero_bubble.csv" in run("open", str(FILES / "kineto_gpu"))[1]
+    order = tmp_path / "order.txt"
+    order.write_text("F0 B0", encoding="utf-8")
+    code, _, err = run("open", str(order), "--csv", str(tmp_path / "none.csv"))
+    assert code == 2
+    assert "no schedule would be shorter at these costs and in this memory" in " ".join(err.split())
+    assert not (tmp_path / "none.csv").exists()
+
+
 def test_an_order_of_ops_is_planned_or_said_why_it_cannot_run(run, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text(str(ge.one_f_one_b(2, 4)))
