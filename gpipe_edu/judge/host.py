@@ -207,7 +207,7 @@ class Sandbox:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
                 return Reply(trouble=Trouble("stopped", GROWS if grew else "", where, seconds=limit.seconds))
-            if limit.memory > _MEMORY or self._fills_its_folder():
+            if limit.fills(_MEMORY) or self._fills_its_folder():
                 self._child.kill()
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it, in memory or in files"))
             if limit.kept_waiting:

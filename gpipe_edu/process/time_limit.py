@@ -119,6 +119,13 @@ class TimeLimit:
         memory = [*map(_memory, found)]
         self.crowd, self.memory, self.largest = len(found) > MOST, sum(memory), max(memory, default=0)
 
+    def fills(self, most: int) -> bool:
+        """Whether they hold more than so many bytes together, what forked processes share counted once."""
+        if self.memory <= most:
+            return False
+        # This takes the system longer to tell, so it is asked only where the quick sum is too large.
+        return sum(map(_share_of_memory, family(self._pids()))) > most
+
     def end(self) -> None:
         """They have answered: stop counting."""
         self._spent, self._waited = self._so_far(), self._waited + monotonic() - self._begun
@@ -192,6 +199,15 @@ def _memory(pid: int) -> int:
     with suppress(psutil.Error):
         return int(psutil.Process(pid).memory_info().rss)
     return 0
+
+
+def _share_of_memory(pid: int) -> int:
+    """The same, but of a page that several have in common its share alone."""
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        lines = [line.split() for line in file if line.startswith((b"Pss_Anon:", b"Pss_Shmem:"))]
+        if lines:
+            return sum(int(line[1]) for line in lines) * 1024
+    return _memory(pid)
 
 
 def _is_awake(pid: int) -> bool:
