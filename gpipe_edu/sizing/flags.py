@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from gpipe_edu.base.words import join_words
 from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedule
 from gpipe_edu.schedule.recipes import form_of
+from gpipe_edu.split.layout import layout_of_balance
 
 from .plan import Plan
 from .systems import full_name, systems
@@ -39,7 +40,9 @@ class Command(NamedTuple):
 _TITAN_SCHEDULE: Final = "parallelism.pipeline_parallel_schedule"
 
 _TITAN_SCHEDULES: Final = {
-    sets["schedule"]: name for name, sets in systems()["torchtitan"]["words"][_TITAN_SCHEDULE]["values"].items()
+    sets["schedule"]: name
+    for name, sets in systems()["torchtitan"]["words"][_TITAN_SCHEDULE]["values"].items()
+    if "schedule" in sets
 }
 """Names of PyTorch's schedules, which torchtitan takes; others it takes from a file."""
 
@@ -153,6 +156,10 @@ def _megatron(plan: Plan) -> list[Flag]:
     found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
     if plan.K > 1:
         found[1:1] = [Flag("K", f"--pipeline-model-parallel-size {plan.K}")]
+        blocks = (plan.balance[0] - 1, *plan.balance[1:-1], plan.balance[-1] - 1)
+        if len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout tells the stages of a rank as well
+            found += [Flag("cut", f'--pipeline-model-parallel-layout "{layout_of_balance(blocks)}"')]
+            schedule["interleaved"] = "as the layout says"
         found += [_schedule(plan, schedule.get(plan.recipe))]
     return found
 
@@ -182,11 +189,20 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         # PyTorch's own 1F1B refuses fewer micro-batches than stages.
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
         schedule = f"--{_TITAN_SCHEDULE} {known}" if known else _as_csv(plan)
-        if plan.V > 1:
-            schedule += f" --parallelism.pipeline_parallel_layers_per_stage {max(plan.balance)}"
         found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]
         found += [_schedule(plan, schedule)]
+        if plan.V > 2:  # two stages a rank are its own choice
+            found += [_stages(plan)]
     return found
+
+
+def _stages(plan: Plan) -> Flag:
+    """torchtitan divides layers by a number and takes as many stages as come out, if ranks share them evenly."""
+    layers = len(plan.job.model.layers)
+    each = [count for count in range(1, layers) if -(-layers // count) == plan.K * plan.V]
+    if each:
+        return Flag("V", f"--parallelism.pipeline_parallel_layers_per_stage {each[-1]}")
+    return Flag("V", f"{NONE}: no number of layers per stage makes {plan.K * plan.V} stages of {layers}", f"V={plan.V}")
 
 
 def _deepspeed(plan: Plan) -> list[Flag]:

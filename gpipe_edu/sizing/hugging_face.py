@@ -37,6 +37,14 @@ NAMES: Final = {
 
 NEEDED: Final = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
+EXPERTS: Final = ("mixtral", "dbrx", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "jamba")
+"""Mixtures of experts, whatever their file leaves out; others have "moe" in their names."""
+
+EXPERTS_SAID: Final = (
+    ". Expert parallelism, its exchanges and what each device then holds are not planned here; plan a dense model with "
+    "the same width and depth for the pipeline's part"
+)
+
 ATTENTION: Final = ("full_attention", "sliding_attention", "chunked_attention")
 """Kinds of layers that have the same weights."""
 
@@ -102,7 +110,7 @@ def read(path: str | Path, **changes: int) -> Opened:
         raise ValueError(f"{str(path)!r} holds no object; give the config.json of a Hugging Face model")
     try:
         return of_config(config, **changes)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
@@ -122,6 +130,8 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
     sizes = sizes._replace(blocks=changes.get("blocks", sizes.blocks), words=changes.get("vocabulary", sizes.words))
     allowed = sizes.positions or LONGEST
     context = changes.get("context", min(allowed, LONGEST))
+    if sizes.positions and context > sizes.positions:
+        notes.append(f"Samples of {context:,} tokens are longer than the {sizes.positions:,} that the file allows.")
     if "context" not in changes and allowed > LONGEST:
         notes.append(f"Samples of {context:,} tokens; the file allows {allowed:,} (--context).")
     return Opened(_model(config, kind, dense, sizes, context), tuple(notes))
@@ -137,13 +147,11 @@ def _refuse(config: dict[str, Any], kind: str) -> None:
     def first(*keys: str) -> str | None:
         return next((key for key in keys if _number(config.get(key)) > 1), None)
 
+    if "moe" in kind or kind in EXPERTS:
+        raise ValueError(f"{named} is a mixture of experts{EXPERTS_SAID}")
     experts = first("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
     if experts:
-        raise ValueError(
-            f"{named} is a mixture of experts ({experts} is {config[experts]}). Expert parallelism, its exchanges and "
-            "what each device then holds are not planned here; plan a dense model with the same width and depth for "
-            "the pipeline's part"
-        )
+        raise ValueError(f"{named} is a mixture of experts ({experts} is {config[experts]}){EXPERTS_SAID}")
     latent = first("kv_lora_rank", "q_lora_rank")
     if latent:
         raise ValueError(
@@ -171,8 +179,11 @@ def _dense(config: dict[str, Any], kind: str) -> tuple[Dense, str]:
         for key, value in dense.wants.items():
             if config.get(key, value) != value:
                 raise ValueError(f"of {kind} with {key} {config[key]!r} the parameters are not known here")
+        if kind == "opt" and config.get("word_embed_proj_dim", config.get("hidden_size")) != config.get("hidden_size"):
+            raise ValueError("of opt with word_embed_proj_dim unequal to hidden_size the parameters are not known here")
         return dense, ""
-    if config.get("hidden_act") == "silu" and "rms_norm_eps" in config:
+    plain = config.get("intermediate_size") is not None and not config.get("block_configs")
+    if config.get("hidden_act") == "silu" and "rms_norm_eps" in config and plain:
         told = f"model_type {kind!r} is not known here" if kind else "The file names no model_type"
         return known["llama"], f"{told}: its blocks are counted as Llama's, to which its norms and activation point."
     raise ValueError(
@@ -205,7 +216,7 @@ def _sizes(config: dict[str, Any], dense: Dense, kind: str) -> Sizes:
     elif kind == "gpt_bigcode":
         shared = 1 if config.get("multi_query", True) else heads
     elif kind == "mpt":
-        shared = config.get("attn_config", {}).get("kv_n_heads", heads)
+        shared = (config.get("attn_config") or {}).get("kv_n_heads", heads)
     if found["head_dim"] is None and width % heads:
         raise ValueError(f"hidden_size {width} is no multiple of num_attention_heads {heads}, and head_dim is missing")
     positions = found["max_position_embeddings"]

@@ -6,16 +6,10 @@ what the words mean. What a system would do by itself, such as how many blocks a
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-import tomllib
 from collections.abc import Iterator
 from math import prod
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.base.terminal import needing
 from gpipe_edu.base.words import join_words
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.split import balance_by_cost, balance_uniform
@@ -26,6 +20,7 @@ from .job import Job
 from .model import Model, transformer
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan, stages_per_device
 from .systems import systems
+from .told_words import BARE, words_of
 
 TEXTS: Final = ("layout",)
 """Knobs that are no numbers."""
@@ -34,12 +29,16 @@ SAMPLE: Final = "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-
 
 
 class Like(NamedTuple):
-    """What was read: knobs by name, and the model and the mini-batch where the words tell them."""
+    """What was read: knobs by name, and the model, its samples' tokens and how many devices where the words tell them.
+
+    lacks: the words that would tell the model, if some of it is told.
+    """
 
     system: str
     knobs: dict[str, Any]
     model: Model | None
-    batch: int | None
+    lacks: tuple[str, ...]
+    context: int | None
     devices: int | None
     notes: tuple[str, ...]
 
@@ -50,9 +49,7 @@ def read(text: str) -> Like:
     Raises ValueError for words of no system that is known here, or of several; for values that are none; for what is
     not planned, by name. OSError for a file that cannot be read.
     """
-    path = Path(text)
-    inside = path.suffix in (".sh", ".txt", ".json", ".toml", ".yaml", ".yml") and not text.startswith("-")
-    given = dict(_of_file(path)) if inside else dict(_of_command(text))
+    given = words_of(text)
     system = _system(given, text)
     return _knobs(system, given)
 
@@ -65,13 +62,15 @@ def plan_like(like: Like, job: Job) -> Plan:
     knobs = like.knobs
     K, tensor, context = (knobs.get(name, 1) for name in ("K", "tensor", "context"))
     D = _replicas(knobs, job, K * tensor * context)
-    M = knobs.get("M") or _micro_batches(knobs, job, D)
+    M = _micro_batches(knobs, job, D)
     stages = _stages_a_device(knobs, len(job.model.layers), K)
     schedule = knobs.get("schedule") or ("interleaved" if stages > 1 else "1f1b")
     if K > 1 and stages_per_device(schedule, stages) != stages:
         raise ValueError(f"{schedule} has {stages_per_device(schedule, None)} stages on each device, not {stages}")
-    zero = knobs.get("zero", 0)
-    if "zero" not in knobs and knobs.get("shards", 1) > 1:
+    zero = knobs.get("sharded", 3) if knobs.get("fsdp") else knobs.get("zero", 0)
+    if K > 1 and zero > 1 and knobs["system"] in ("megatron", "deepspeed"):
+        raise ValueError(f"{like.system} has no ZeRO-{zero} beside a pipeline; ask for 1")
+    if "zero" not in knobs and knobs["system"] == "torchtitan" and knobs.get("shards", 1) > 1:
         zero = 2 if K > 1 else 3  # torchtitan's default: it gathers weights again only where there is no pipeline
     return Plan(
         *(job, D, K, M, knobs.get("recompute", "none")),
@@ -79,7 +78,7 @@ def plan_like(like: Like, job: Job) -> Plan:
         V=stages if form_of(schedule).takes_V and K > 1 else None,
         zero=zero if D > 1 else 0,
         tensor=tensor,
-        sequence=knobs.get("sequence", like.system == "torchtitan") or tensor == 1,
+        sequence=knobs.get("sequence", knobs["system"] == "torchtitan") or tensor == 1,
         context=context,
         balance=_balance(knobs, job, K * stages),
     )
@@ -137,15 +136,43 @@ def _replicas(knobs: dict[str, Any], job: Job, each: int) -> int:
     return devices // each
 
 
+def batch_of(like: Like, job: Job) -> int | None:
+    """N, the samples of a mini-batch over all replicas, where the words tell; `job` has the devices and the model.
+
+    Raises ValueError where devices do not come out even.
+    """
+    knobs = like.knobs
+    if knobs.get("batch", 0) > 0:
+        return int(knobs["batch"])
+    if knobs.get("batch_tokens", 0) > 0:
+        return max(1, int(knobs["batch_tokens"]) // job.model.tokens)
+    D = _replicas(knobs, job, prod(knobs.get(name, 1) for name in ("K", "tensor", "context")))
+    if "local_batch" in knobs:
+        return int(knobs["local_batch"]) * D
+    samples = _samples(knobs, job)
+    return samples * int(knobs["M"]) * D if samples and "M" in knobs else None
+
+
+def _samples(knobs: dict[str, Any], job: Job) -> int | None:
+    """Of a micro-batch, where that is told."""
+    if "tokens" in knobs:
+        return max(1, int(knobs["tokens"]) // job.model.tokens)
+    if "samples" not in knobs and "local_batch" in knobs:
+        return 1 if knobs.get("K", 1) > 1 else int(knobs["local_batch"])
+    return int(knobs["samples"]) if "samples" in knobs else None
+
+
 def _micro_batches(knobs: dict[str, Any], job: Job, D: int) -> int:
     """As many as the mini-batch has of the size that is told."""
-    samples = int(knobs.get("samples") or max(1, knobs.get("tokens", 0) // job.model.tokens))
-    share: int = job.batch if "local_batch" not in knobs else knobs["local_batch"] * D
-    if share % (D * samples):
+    samples = _samples(knobs, job)
+    if samples is None:
+        return int(knobs.get("M", 1))
+    if job.batch % (D * samples):
         raise ValueError(
-            f"{share} samples are not cut evenly by {D} replicas with micro-batches of {samples}; no system does that"
+            f"{job.batch} samples are not cut evenly by {D} replicas with micro-batches of {samples}; no system does "
+            "that"
         )
-    return share // (D * samples)
+    return job.batch // (D * samples)
 
 
 def _stages_a_device(knobs: dict[str, Any], layers: int, K: int) -> int:
@@ -161,7 +188,10 @@ def _stages_a_device(knobs: dict[str, Any], layers: int, K: int) -> int:
 
 def _whole_stages(stages: int, K: int, told: str) -> int:
     if not stages or stages % K:
-        raise ValueError(f"{told} {stages} stages, which {K} ranks do not share evenly")
+        raise ValueError(
+            f"{told} {stages} stages of this model, which {K} ranks do not share evenly; take another number, or give "
+            "the model that has so many blocks (--model)"
+        )
     return stages // K
 
 
@@ -172,7 +202,7 @@ def _balance(knobs: dict[str, Any], job: Job, stages: int) -> tuple[int, ...] | 
         return None
     if "layout" in knobs:
         return _with_ends(balance_of_layout(knobs["layout"]))
-    if knobs.get("cut") == "parameters":
+    if knobs.get("cut", "parameters" if knobs["system"] == "deepspeed" else "") == "parameters":
         return balance_by_cost([layer.parameters for layer in layers], stages)
     if knobs.get("cut") == "uniform" or knobs["system"] == "torchtitan":
         return balance_uniform(len(layers), stages)
@@ -185,6 +215,11 @@ def _megatron_blocks(knobs: dict[str, Any], blocks: int, stages: int) -> tuple[i
     """Blocks of each stage: even, but for what is told of the first and the last."""
     first, last = ([int(knobs[name])] if name in knobs else [] for name in ("first_blocks", "last_blocks"))
     if first or last:
+        if stages != knobs.get("K", 1):
+            raise ValueError(
+                "blocks of the first and last rank are not planned with several stages on each; write a "
+                "--pipeline-model-parallel-layout"
+            )
         inner, left = stages - len(first + last), blocks - sum(first + last)
         if inner < 1 or left % inner:
             raise ValueError(f"{left} blocks between the ends are not shared evenly by {inner} stages")
@@ -203,56 +238,15 @@ def _with_ends(blocks: tuple[int, ...]) -> tuple[int, ...]:
     return (blocks[0] + 1, *blocks[1:-1], blocks[-1] + 1)
 
 
-def _of_command(text: str) -> Iterator[tuple[str, Any]]:
-    """Words with their values; True for a word that has none."""
-    words = shlex.split(text, comments=True)
-    for index, word in enumerate(words):
-        if word.startswith("activation-checkpoint:"):
-            yield (word, True)  # torchtitan's choice of one of several, without a value
-        if not word.startswith("--"):
-            continue
-        name, equals, value = word.partition("=")
-        after = words[index + 1] if index + 1 < len(words) else "--"
-        found: Any = value if equals else True if after.startswith("--") or after in (")", "(") else after
-        yield (name, found)
-        yield (name[2:], found)  # torchtitan's are keys of a file as well
-
-
-def _of_file(path: Path) -> Iterator[tuple[str, Any]]:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix in (".sh", ".txt"):
-        text = re.sub(r"[()\\]", " ", re.sub(r"^\s*\w+\+?=(?=[(\"'])", " ", text, flags=re.MULTILINE))
-        yield from _of_command(text)
-        return
-    try:
-        if path.suffix == ".json":
-            content = json.loads(text)
-        elif path.suffix == ".toml":
-            content = tomllib.loads(text)
-        else:
-            with needing("lab", f"a file that ends in {path.suffix}"):
-                import yaml  # type: ignore[import-untyped]  # its types are a package of their own
-            content = yaml.safe_load(text)
-    except ValueError as error:
-        raise ValueError(f"{str(path)!r} does not read as {path.suffix[1:].upper()}: {error}") from None
-    yield from _flat("", content)
-
-
-def _flat(above: str, content: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(content, dict):
-        yield (above, content)
-        for key, value in content.items():
-            yield from _flat(f"{above}.{key}" if above else str(key), value)
-    else:
-        yield (above, content)
-
-
 def _system(given: dict[str, Any], text: str) -> str:
     """The system that knows most of the words."""
     counts = {name: len({*told["words"], *told["refused"]} & given.keys()) for name, told in systems().items()}
     most = max(counts.values())
     found = [name for name, count in counts.items() if count == most]
-    if most == 0 or len(found) > 1:
+    if most and len(found) > 1:
+        both = join_words([systems()[name]["name"] for name in found], last=" and ")
+        raise ValueError(f"{text!r} has words of {both}, and as many of each; give those of one")
+    if most == 0:
         known = join_words([told["name"] for told in systems().values()], last=" and ")
         raise ValueError(
             f"{text!r} has no words by which a plan is told in {known}; write such as {SAMPLE!r}, or give the file "
@@ -267,27 +261,39 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
     sizes: dict[str, Any] = {}
     notes = []
     for word, what in told["refused"].items():
-        if given.get(word) not in (None, True) and _count(word, given[word]) > 1:
-            raise ValueError(f"{word} {given[word]} asks for {what}, which is not planned here")
+        value = given.get(word)
+        if value is BARE or (_told(value) and str(value) not in ("0", "1")):
+            shown = "" if value is BARE else f" {value}"
+            raise ValueError(f"{word}{shown} asks for {what}, which is not planned here")
     for word, meaning in told["words"].items():
-        if word not in given:
+        if not _told(given.get(word)):
             continue
         for knob, value in _meant(word, meaning, given[word]).items():
             if knob == "note":
                 notes.append(value)
             else:
                 (sizes if knob.startswith("model.") else knobs)[knob.removeprefix("model.")] = value
-    batch = _batch(knobs, sizes)
-    if batch and {"M", "samples"} <= knobs.keys():
-        knobs.setdefault("replicas", batch // (knobs["M"] * knobs["samples"]))
+    if knobs.get("batch", 0) > 0 and {"M", "samples"} <= knobs.keys():
+        each = knobs["M"] * knobs["samples"]
+        if knobs["batch"] % each:
+            raise ValueError(
+                f"a mini-batch of {knobs['batch']} is no multiple of {knobs['M']} micro-batches of {knobs['samples']}"
+            )
+        knobs.setdefault("replicas", knobs["batch"] // each)
     devices = _told_replicas(knobs)
     devices = devices and devices * prod(knobs.get(each, 1) for each in ("K", "tensor", "context"))
-    model = _model(name, sizes)
+    context = sizes.get("context")
     if name == "nanotron" and isinstance(given.get("model.model_config"), dict):
         config = {"model_type": "llama"} | given["model.model_config"]
-        model, more = hugging_face.of_config(config, **{key: sizes[key] for key in ("context",) if key in sizes})
-        notes += more
-    return Like(told["name"], knobs, model, batch, devices, tuple(notes))
+        opened = hugging_face.of_config(config, **({"context": context} if context else {}))
+        return Like(told["name"], knobs, opened.model, (), context, devices, (*notes, *opened.notes))
+    model, lacks = _model(name, sizes)
+    return Like(told["name"], knobs, model, lacks, context, devices, tuple(notes))
+
+
+def _told(value: Any) -> bool:
+    """Whether a value says anything: "auto" leaves it to the system."""
+    return value is not None and value != "auto"
 
 
 def _told_replicas(knobs: dict[str, Any]) -> int | None:
@@ -303,41 +309,40 @@ def _meant(word: str, meaning: Any, value: Any) -> dict[str, Any]:
         if meaning in TEXTS:
             return {meaning: str(value)}
         return {meaning: _count(word, value)}
-    if "values" in meaning and value is not True:
+    if "values" in meaning and value is not BARE:
         key = str(value).lower() if isinstance(value, bool) else str(value)
         for known, sets in meaning["values"].items():
             if known.lower() == key.lower():
                 return dict(sets)
         raise ValueError(f"{word} is {value!r}; planned here are {join_words(list(meaning['values']), last=' and ')}")
     if "set" in meaning:
-        return dict(meaning["set"]) if value is True or str(value).lower() != "false" else {}
+        return dict(meaning["set"]) if value is BARE or str(value).lower() != "false" else {}
     raise ValueError(f"{word} has no value; it may be {join_words(list(meaning['values']), last=' or ')}")
 
 
 def _count(word: str, value: Any) -> int:
+    if value is BARE:
+        raise ValueError(f"{word} has no number after it")
     try:
         return int(str(value))
     except ValueError:
         raise ValueError(f"{word} is {value!r}; write the number itself, since variables are not looked up") from None
 
 
-def _batch(knobs: dict[str, Any], sizes: dict[str, Any]) -> int | None:
-    """Samples of a mini-batch over all replicas, where the words tell."""
-    if "batch" in knobs:
-        return int(knobs["batch"])
-    if "batch_tokens" in knobs and "context" in sizes:
-        return int(knobs["batch_tokens"]) // int(sizes["context"])
-    if {"M", "samples", "replicas"} <= knobs.keys():
-        return int(knobs["M"] * knobs["samples"] * knobs["replicas"])
-    return None
-
-
-def _model(system: str, sizes: dict[str, Any]) -> Model | None:
-    """The model that Megatron-LM's words tell, if they tell all of it."""
-    if system != "megatron" or not {"blocks", "width", "heads", "context", "vocabulary"} <= sizes.keys():
-        return None
+def _model(system: str, sizes: dict[str, Any]) -> tuple[Model | None, tuple[str, ...]]:
+    """The model that Megatron-LM's words tell, if they tell all of it; and the words that are missing."""
+    words = {
+        "blocks": "--num-layers",
+        "width": "--hidden-size",
+        "heads": "--num-attention-heads",
+        "context": "--seq-length",
+        "vocabulary": "--vocab-size",
+    }
+    if system != "megatron" or not {"blocks", "width"} & sizes.keys():
+        return None, ()
+    if lacks := tuple(word for size, word in words.items() if size not in sizes):
+        return None, lacks
     gated = sizes.get("gated", False)
     # Megatron-LM's own width where none is told, a gated one in multiples of 64.
     usual = 4 * sizes["width"] * 2 // 3 // 64 * 64 if gated else 4 * sizes["width"]
-    tied = sizes.pop("tied", True)
-    return transformer(**({"hidden": usual, "gated": gated, "tied": tied} | sizes))
+    return transformer(**({"hidden": usual, "gated": gated, "tied": True} | sizes)), ()

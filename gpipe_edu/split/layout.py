@@ -9,6 +9,7 @@ a stage, commas are for the eye.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 LETTERS: Final = {"E": "embedding", "t": "transformer block", "m": "multi-token prediction", "L": "loss"}
@@ -43,6 +44,17 @@ def balance_of_layout(layout: str) -> tuple[int, ...]:
             f"and one L at the end"
         )
     return tuple(stage.count("t") for stage in stages)
+
+
+def layout_of_balance(blocks: Sequence[int]) -> str:
+    """The inverse, with the embedding in the first stage and the loss in the last: (3, 2, 2, 3) is Et*3|tt|tt|t*3L.
+
+    Raises ValueError for fewer than two stages.
+    """
+    if len(blocks) < 2:
+        raise ValueError(f"blocks has {len(blocks)} stages; a layout has two or more")
+    stages = ["t" * count if count < 3 else f"t*{count}" for count in blocks]
+    return "|".join([f"E{stages[0]}", *stages[1:-1], f"{stages[-1]}L"])
 
 
 def _unrolled(layout: str) -> str:

@@ -256,7 +256,15 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
             ["--like", "--lr 1"],
             "has no words by which a plan is told in Megatron-LM, torchtitan, DeepSpeed and nanotron",
         ),
-        (["--like", "--pipeline-model-parallel-size 3"], "take 3 devices, which do not divide 4 (--devices)"),
+        (["--like", "--pipeline-model-parallel-size 3"], "--like tells no model in these words; give --model"),
+        (
+            ["--like", "--pipeline-model-parallel-size 2 --num-layers 8 --hidden-size 64 --seq-length 8"],
+            "the words lack --num-attention-heads and --vocab-size, so they tell no model; add it, or give --model",
+        ),
+        (
+            ["--like", "--pipeline-model-parallel-size 3", "--model", "gpt2"],
+            "take 3 devices, which do not divide 4 (--devices)",
+        ),
         (["--machine", "h300"], "'h300' is none of the machines known by name: h100"),
         (
             ["--tensor", "3", "--node", "4"],

@@ -11,6 +11,7 @@ from gpipe_edu.cli import main
 from gpipe_edu.sizing import Job, Machine, Plan, transformer
 from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, command, flags, lacking
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
+from gpipe_edu.split.layout import balance_of_layout
 from tests.each import each
 
 pytestmark = pytest.mark.slow
@@ -83,7 +84,9 @@ def test_a_mini_batch_that_is_cut_unevenly_is_rounded_up_everywhere_and_said_to_
 
 
 def test_flags_have_the_plan_s_numbers():
-    plan = Plan(JOB, 2, 2, 4, "full", zero=1, tensor=2, context=2, schedule="interleaved", V=4)
+    job = JOB._replace(model=transformer(16, 64, 32, 500, heads=4, fused=False))
+    cut = {"schedule": "interleaved", "V": 4, "balance": (3, 2, 2, 2, 2, 2, 2, 3)}
+    plan = Plan(job, 2, 2, 4, "full", zero=1, tensor=2, context=2, **cut)
     found = said(plan)
     parser = argparse.ArgumentParser()
     for name in ("micro-batch-size", "global-batch-size", "tensor-model-parallel-size", "context-parallel-size"):
@@ -181,3 +184,19 @@ def test_what_a_system_lacks_is_told():
         DEEPSPEED: ["cut sequences"],
     }
     assert not any(map(any, lacking(Plan(JOB, 4, 1, 2, zero=3)).values()))
+
+
+def test_stages_that_a_system_would_not_cut_by_itself_are_told():
+    uneven = Plan(JOB, 2, 4, 4, schedule="interleaved", V=2)  # 14 blocks, an embedding and a head in 8 stages
+    blocks = (uneven.balance[0] - 1, *uneven.balance[1:-1], uneven.balance[-1] - 1)
+    [layout] = re.findall('--pipeline-model-parallel-layout "(.*?)"', said(uneven)[MEGATRON])
+    assert balance_of_layout(layout) == blocks
+    assert "num-virtual-stages" not in said(uneven)[MEGATRON]
+    even = Plan(JOB, 2, 2, 4, balance=(8, 8))
+    assert "layout" not in said(even)[MEGATRON]
+    # torchtitan: two stages a rank by itself; else a number of layers that makes as many, if there is one.
+    assert "layers_per_stage" not in said(uneven)[TORCHTITAN]
+    four = Plan(JOB, 2, 2, 4, schedule="interleaved", V=4)
+    assert "layers_per_stage 2" in said(four)[TORCHTITAN]
+    six = Plan(JOB, 2, 2, 4, schedule="interleaved", V=6)  # 16 layers by 1 are 16 stages, by 2 they are 8
+    assert "V=6" in lacking(six)[TORCHTITAN]

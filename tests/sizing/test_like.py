@@ -35,9 +35,10 @@ def test_megatrons_script_tells_model_batch_and_split(tmp_path):
     file = tmp_path / "train.sh"
     file.write_text(MEGATRON_WORDS, encoding="utf-8")
     found = like.read(str(file))
-    assert (found.system, found.batch, found.devices, found.notes) == ("Megatron-LM", 256, None, ())
+    assert (found.system, found.devices, found.context, found.notes) == ("Megatron-LM", None, 4096, ())
+    assert like.batch_of(found, Job(found.model, 1, MACHINE)) == 256
     assert found.model == transformer(48, 6144, 4096, 128000, hidden=16384, gated=True, heads=48, shared_heads=8)
-    plan = like.plan_like(found, Job(found.model, found.batch, MACHINE))
+    plan = like.plan_like(found, Job(found.model, 256, MACHINE))
     assert plan.knobs == "D=2, K=4, M=128, tensor=4, ZeRO-1, interleaved V=3, recompute selective"
     assert plan.balance == (5, *(4,) * 10, 5)
 
@@ -110,7 +111,7 @@ def test_files_of_deepspeed_and_nanotron(tmp_path):
     }
     deep.write_text(json.dumps(config), encoding="utf-8")
     found = like.read(str(deep))
-    assert (found.system, found.batch, found.devices) == ("DeepSpeed", 32, 8)
+    assert (found.system, found.devices) == ("DeepSpeed", 8)
     plan = planned(str(deep))
     assert plan.knobs == "D=2, K=4, M=8, ZeRO-1, 1f1b, recompute full"
     assert plan.balance == (4, 4, 4, 4)
@@ -122,7 +123,8 @@ def test_files_of_deepspeed_and_nanotron(tmp_path):
         encoding="utf-8",
     )
     found = like.read(str(nano))
-    assert (found.system, found.batch, found.devices) == ("nanotron", 32, 16)
+    assert (found.system, found.devices) == ("nanotron", 16)
+    assert like.batch_of(found, Job(found.model, 1, MACHINE)) == 32
     expected = transformer(6, 64, 32, 500, hidden=96, gated=True, heads=4, tied=True)
     assert found.model._replace(name="") == expected._replace(name="")
     plan = planned(str(nano), found.model)
@@ -153,6 +155,9 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path):
     for text, says in (
         ("--lr 1", "has no words by which a plan is told in Megatron-LM, torchtitan, DeepSpeed and nanotron"),
         (str(broken), "does not read as JSON"),
+        ('--pipeline-model-parallel-size "4', "close its quotes"),
+        ("--pipeline-model-parallel-size", "--pipeline-model-parallel-size has no number after it"),
+        (f"{pipeline} --multi-latent-attention", "--multi-latent-attention asks for latent attention"),
         ("--pipeline-model-parallel-size $PP", "--pipeline-model-parallel-size is '$PP'; write the number itself"),
         (f"{pipeline} --num-experts 8", "--num-experts 8 asks for a mixture of experts"),
         (
@@ -168,7 +173,10 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path):
     for text, says in (
         ("--pipeline-model-parallel-size 3 --micro-batch-size 1", "take 3 devices, which do not divide 32 (--devices)"),
         ("--pipeline-model-parallel-size 2 --micro-batch-size 3", "32 samples are not cut evenly by 16 replicas"),
-        (f"{pipeline} --pipeline-model-parallel-layout Et*14|L", "the layout has 2 stages, which 4 ranks do not share"),
+        (
+            f"{pipeline} --pipeline-model-parallel-layout Et*14|L",
+            "the layout has 2 stages of this model, which 4 ranks do not share",
+        ),
     ):
         with pytest.raises(ValueError, match=re.escape(says)):
             planned(text)
@@ -192,3 +200,53 @@ def test_every_knob_is_turned_alone():
     assert found["recompute none"].balance == plan.balance
     best = Planner(plan.job, SearchSpace()).best
     assert min(other.step for other in found.values() if other.fits) >= best.step * 0.99
+
+
+def test_scripts_have_words_in_quotes_over_lines_and_in_arrays(tmp_path):
+    words = ("--pipeline-model-parallel-size 2", "--micro-batch-size 2", "--global-batch-size 32")
+    layout = '--pipeline-model-parallel-layout "Et*3|(tt|)*2t*7L"'
+    for number, text in enumerate(
+        (
+            'ARGS="' + " \\\n ".join(words) + '"\ntorchrun pretrain_gpt.py $ARGS',
+            f"ARGS=({' '.join(words)})\nMORE+=(\n    --bf16\n)",
+            f"torchrun --nproc-per-node 8 pretrain_gpt.py {' '.join(words)} \\\n --bf16  # as it runs",
+        )
+    ):
+        file = tmp_path / f"train{number}.slurm"
+        file.write_text(text, encoding="utf-8")
+        assert planned(str(file)).knobs == "D=16, K=2, M=1, 1f1b, recompute none"
+    file = tmp_path / "layout.sh"
+    file.write_text(f"ARGS=(\n {words[0].replace('2', '4')}\n {layout}\n {words[1]} {words[2]}\n)", encoding="utf-8")
+    assert planned(str(file)).balance == (4, 2, 2, 8)
+
+
+def test_what_is_left_to_the_system_is_as_if_it_were_not_told(tmp_path):
+    file = tmp_path / "ds_config.json"
+    config = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
+    file.write_text(json.dumps(config | {"pipeline": {"stages": 4}}), encoding="utf-8")
+    found = like.read(str(file))
+    assert like.batch_of(found, Job(MODEL, 1, MACHINE)) == 2 * 4 * 8
+    assert like.plan_like(found, Job(MODEL, 64, MACHINE)).knobs == "D=8, K=4, M=4, 1f1b, recompute none"
+    file.write_text(
+        json.dumps(config | {"train_batch_size": 250, "train_micro_batch_size_per_gpu": 3}), encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="a mini-batch of 250 is no multiple of 4 micro-batches of 3"):
+        like.read(str(file))
+    file.write_text(
+        json.dumps(config | {"zero_optimization": {"stage": 2}, "pipeline": {"stages": 4}}), encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="DeepSpeed has no ZeRO-2 beside a pipeline; ask for 1"):
+        like.plan_like(like.read(str(file)), Job(MODEL, 64, MACHINE))
+
+
+def test_torchtitans_words_of_yesterday(tmp_path):
+    file = tmp_path / "train.toml"
+    text = "[parallelism]\npipeline_parallel_degree = 4\ndata_parallel_shard_degree = 8\n"
+    text += "[training]\nlocal_batch_size = 8\n"
+    file.write_text(text, encoding="utf-8")
+    found = like.read(str(file))
+    assert like.batch_of(found, Job(MODEL, 1, MACHINE)) == 64
+    assert like.plan_like(found, Job(MODEL, 64, MACHINE)).knobs == "D=8, K=4, M=8, ZeRO-2, 1f1b, recompute none"
+    dashed = "--parallelism.pipeline-parallel-degree 4 --parallelism.data-parallel-shard-degree 8"
+    found = like.read(f"{dashed} activation-checkpoint:selective")
+    assert (found.devices, found.knobs["recompute"], len(found.notes)) == (32, "full", 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpipe_edu.split import balance_of_layout
+from gpipe_edu.split import balance_of_layout, layout_of_balance
 from tests.each import each
 
 
@@ -42,3 +42,11 @@ def test_a_layout_that_megatron_refuses_is_refused(layout, says):
 def test_a_layout_is_text():
     with pytest.raises(TypeError, match="it must be text"):
         balance_of_layout([["E", "t"], ["L"]])
+
+
+def test_a_balance_is_written_as_the_layout_that_is_read_as_it():
+    for blocks in ((3, 2, 2, 3), (0, 1, 7, 0), (12, 12), (1, 0, 4)):
+        assert balance_of_layout(layout_of_balance(blocks)) == blocks
+    assert layout_of_balance((3, 2, 2, 3)) == "Et*3|tt|tt|t*3L"
+    with pytest.raises(ValueError, match="blocks has 1 stages"):
+        layout_of_balance((4,))

@@ -513,12 +513,13 @@ def test_every_control_has_a_name_and_the_keyboard_reaches_all_of_them_in_order(
     page = open_box()
     page.focus("[name=schedule]")
     reached = []
-    for _ in range(12):
+    for _ in range(13):
         reached.append(page.evaluate(NAME))
         page.keyboard.press("Tab")
     assert [name.split("\n")[0].strip() for name in reached] == [
         "schedule", "devices K", "micro-batches M", "recompute", "Fill the box",
         "Your schedule, a line for each device", "F", "B", "latency", "link", "Keep to compare", "Copy link",
+        "Download as CSV",
     ]  # fmt: skip
     assert page.evaluate("document.activeElement.closest('#chart') !== null"), "then the chart"
     for name in ("says", "copied", "refused"):

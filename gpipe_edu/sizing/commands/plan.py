@@ -16,7 +16,7 @@ from rich.table import Table
 
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.validate import number
-from gpipe_edu.base.words import plural
+from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.sizing import (
     STATES,
     Job,
@@ -48,6 +48,8 @@ SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
 
 BATCH: Final = 32
 """Samples of a mini-batch, unless one says."""
+
+NO_MODEL: Final = "--like tells no model in these words; give --model, such as llama3-8b or a config.json"
 
 ROWS: Final = 8
 """Of the changes to a plan of one's own, so many are shown, those that gain most."""
@@ -156,7 +158,9 @@ def run(
         asked = {name: value for name, value in shape.items() if value is not None}
         mine = None if like_text is None else like.read(like_text)
         planned, notes = _model(model, asked, mine)
-        job = preset_job(planned, batch or (mine and mine.batch) or BATCH, machine, devices or (mine and mine.devices))
+        job = preset_job(planned, batch or BATCH, machine, devices or (mine and mine.devices))
+        if mine and not batch:
+            job = job._replace(batch=like.batch_of(mine, job) or BATCH)
         if optimizer is not None and optimizer not in STATES:
             raise ValueError(f"optimizer is {optimizer!r}; it must be one of {', '.join(STATES)}")
         given: dict[str, Any] = {name: value * unit for name, (value, unit) in figures.items() if value is not None}
@@ -206,7 +210,14 @@ def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> O
                 f"--{next(iter(asked))} and what --like says tell the model; give --model, or leave it out"
             )
         return Opened(mine.model, more)
-    opened = _named_model("transformer" if name is None else name, asked)
+    if name is None and mine and mine.lacks:
+        lacks = join_words(mine.lacks, last=" and ")
+        raise ValueError(f"the words lack {lacks}, so they tell no model; add it, or give --model")
+    if name is None and mine and not asked:
+        raise ValueError(NO_MODEL)
+    if mine and mine.context and name != "mlp":
+        asked = {"context": mine.context} | asked
+    opened = _named_model(name or "transformer", asked)
     return Opened(opened.model, opened.notes + more)
 
 
@@ -316,6 +327,8 @@ def _beside(console: Console, guide: Planner, system: str, mine: Plan) -> None:
     console.print(f"\nyours, as {system} would divide it", style="bold", markup=False)
     usable = guide.job.machine.usable
     held = f"{size(max(mine.memory))} of {size(usable)} on device {mine.fullest}"
+    there = guide.job.machine.devices
+    held += f", on {mine.devices} of {there} devices" * (mine.devices < there)
     short = "" if mine.fits else f", {size(mine.short)} too much"
     console.print(f"{mine.knobs}: {duration(mine.step)} a step, bubble {mine.bubble:.1%}, {held}{short}.", markup=False)
     if guide.best:

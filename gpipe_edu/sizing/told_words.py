@@ -1,0 +1,91 @@
+"""The words of a command, or of a file that starts a training, with their values.
+
+A shell script has them in arrays, in quoted variables, over several lines; other files have keys, with dots between a
+key and those under it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from gpipe_edu.base.terminal import needing
+
+BARE: Final = object()
+"""The value of a word that has none."""
+
+CHOICE: Final = "activation-checkpoint:"
+"""How torchtitan's command begins a choice of one of several, without a value."""
+
+_ASSIGNED: Final = re.compile(r"\w+\+?=\(?(?=[\"'(-]|$)")
+
+
+def words_of(text: str) -> dict[str, Any]:
+    """The words of a command, or of the file of that name.
+
+    Raises ValueError for a file that does not read as what its name says, or quotes that are not closed. OSError for a
+    file that cannot be read.
+    """
+    path = Path(text)
+    if "--" in text or not (re.fullmatch(r"\S+\.\w+", text) or path.is_file()):
+        return dict(_of_command(text, "the command"))
+    content = path.read_text(encoding="utf-8")
+    if path.suffix not in (".json", ".toml", ".yaml", ".yml"):
+        return dict(_of_command(content, repr(text)))
+    return dict(_flat("", _parsed(path, content)))
+
+
+def _parsed(path: Path, content: str) -> Any:
+    failed: tuple[type[Exception], ...] = (ValueError,)
+    try:
+        if path.suffix == ".json":
+            return json.loads(content)
+        if path.suffix == ".toml":
+            return tomllib.loads(content)
+        with needing("lab", f"a file that ends in {path.suffix}"):
+            import yaml  # type: ignore[import-untyped]  # its types are a package of their own
+        failed = (ValueError, yaml.YAMLError)
+        return yaml.safe_load(content)
+    except failed as error:
+        raise ValueError(f"{str(path)!r} does not read as {path.suffix[1:].upper()}: {error}") from None
+
+
+def _of_command(text: str, named: str) -> Iterator[tuple[str, Any]]:
+    try:
+        words = list(_tokens(text.replace("\\\n", " ")))
+    except ValueError as error:
+        raise ValueError(f"{named} does not read as a shell's words ({error}): close its quotes") from None
+    for index, word in enumerate(words):
+        if word.startswith(CHOICE):
+            yield (word, BARE)
+        if not word.startswith("--"):
+            continue
+        name, equals, value = word.partition("=")
+        after = words[index + 1] if index + 1 < len(words) else "--"
+        found: Any = value if equals else BARE if after.startswith(("--", CHOICE)) else after
+        yield (name, found)
+        yield (name[2:].replace("-", "_"), found)  # torchtitan's are keys of a file as well, in either spelling
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Words, those in quotes and in arrays, too."""
+    for token in shlex.split(text, comments=True):
+        inner = _ASSIGNED.sub("", token, count=1)
+        if inner.count(")") > inner.count("("):
+            inner = inner.rstrip(")")  # the end of an array
+        if re.search(r"(^|\s)--\w", inner) and re.search(r"\s", inner.strip()):
+            yield from _tokens(inner)
+        elif inner.strip("()"):
+            yield inner
+
+
+def _flat(above: str, content: Any) -> Iterator[tuple[str, Any]]:
+    yield (above, content)
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _flat(f"{above}.{key}" if above else str(key), value)
