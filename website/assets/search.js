@@ -34,7 +34,7 @@ function index_of(sections) {
       prefix: true,
       fuzzy: (word) => (word.length > 4 ? 0.2 : false),
       // A heading of one word that is found, as in the glossary, comes before longer ones that have it.
-      boostDocument: (id, term, { heading }) => (heading.toLowerCase() === term ? 2 : 1),
+      boostDocument: (_id, term, { heading }) => (heading.toLowerCase() === term ? 2 : 1),
     },
   });
   made.addAll(sections.map(([page, anchor, title, heading, text], id) => ({ id, page, anchor, title, heading, text })));
