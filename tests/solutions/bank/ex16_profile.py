@@ -224,6 +224,22 @@ def last_to_end(timeline, layers):
     return name, timeline.spans[-1].device
 
 
+@BANK.wrong("begins-at-start")
+def counts_messages_that_come(timeline, layers):
+    """A rank that begins something while it receives is taken for one that does not wait for its sends.
+
+    What is told is true of the rank that is named in its place.
+    """
+    name, rank = step_by_step(timeline, layers)
+    if name != "no overlap":
+        return name, rank
+    for k in range(len(layers)):
+        own = [message for message in timeline.messages if k in (message.source, message.target)]
+        if not any(m.start <= span.start < m.there for m in own for span in timeline.row(k)):
+            return name, k
+    return name, (rank + 1) % len(layers)
+
+
 @BANK.wrong("overlap-for-link")
 def what_waits_has_no_overlap(timeline, layers):
     """Looks for gaps first, and everybody has some."""

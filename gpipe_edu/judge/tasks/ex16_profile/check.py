@@ -66,7 +66,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     them, and an op that stumbles where a rank begins. Some show what else goes right by chance: a mean, of few
     micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender; a
     cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link.
-    Then two without messages, as some profilers have none; and in another unit of time."""
+    Then two without messages, as some profilers have none; and in another unit of time; and one in which messages
+    that come show overlap, and those that are sent show none."""
     profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
     profiles += [_draw(rng, fault, rng.randint(3, 6), 1, M=4, first="B") for fault in FAULTS]
     profiles += [_draw(rng, fault, rng.randint(3, 6), -1, M=5, first="F", recipes=(gpipe,)) for fault in FAULTS]
@@ -83,6 +84,7 @@ def examine(exam: Exam, rng: Random) -> Success:
         _judge(
             [_ask(exam, _draw(rng, fault, 4), second=unit) for fault in (SLOW_RANK, SLOW_LINK) for unit in (0.004, 4e3)]
         )
+    _judge([_ask(exam, _draw(rng, NO_OVERLAP, 3, -1, wanted=_receives_meanwhile))])
     return exam.success(count=exam.calls)
 
 
@@ -125,6 +127,13 @@ def _draw(
         others = [k for k in range(K) if (fault, k) != (NO_OVERLAP, rank)]
         if all(_overlap(profile.timeline, k) > 0.2 for k in others) and wanted(profile):
             return profile
+
+
+def _receives_meanwhile(profile: Profile) -> bool:
+    """Whether the rank at fault begins an op while a message to it is on its way, which shows nothing of its sends."""
+    coming = [message for message in profile.timeline.messages if message.target == profile.rank]
+    starts = [span.start for span in profile.timeline.row(profile.rank)]
+    return any(message.start <= start < message.there for message in coming for start in starts)
 
 
 def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
