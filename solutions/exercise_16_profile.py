@@ -81,9 +81,10 @@ def diagnose(timeline, layers: list) -> tuple:
     - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
     - An uneven cut has at least two layers more on one rank than on any other.
     - The messages of a slow link, in both directions, take 8 times as long as others.
-    - Without overlap, a rank begins nothing while a message that it sends is on its way,
-      from its `start` until it is `there`. An op that begins at that very `start` counts
-      as begun meanwhile. Every other rank begins something during some of its messages.
+    - Without overlap, a rank begins nothing while a message that it sends is on its
+      way, from its `start` until it is `there`. An op that begins at that very `start`
+      counts as begun meanwhile. Every other rank begins something during some of its
+      messages.
     - One layer more or less on one rank is nothing wrong. Nor is an op that takes long
       once.
     - `layers` is not changed.
