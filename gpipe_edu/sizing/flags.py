@@ -80,21 +80,24 @@ def flags(plan: Plan) -> dict[str, list[Flag]]:
 
 def lacking(plan: Plan) -> dict[str, list[str]]:
     """By system, what of the plan it does not have; nothing where it can run it."""
-    return {system: [flag.lacks for flag in found if flag.lacks] for system, found in flags(plan).items()}
+    return {system: _lacks(found) for system, found in flags(plan).items()}
 
 
 def runs_on(plan: Plan, system: str) -> bool:
     """Whether that system, a key of `systems.toml`, has all that the plan wants."""
-    return not any(flag.lacks for flag in _FLAGS[system](plan))
+    return not _lacks(_FLAGS[system](plan))
+
+
+def _lacks(found: list[Flag]) -> list[str]:
+    return [flag.lacks for flag in found if flag.lacks]
 
 
 def where(plan: Plan) -> str:
     """Which systems run the plan, in words, and what the others lack."""
     runs, rest = [], []
     for system, found in flags(plan).items():
-        lacks = [flag.lacks for flag in found if flag.lacks]
         by_file = " by a file of its schedule" * any(CSV_FLAG in flag.text for flag in found)
-        if lacks:
+        if lacks := _lacks(found):
             rest.append(f"{system} lacks {join_words(lacks, last=' and ')}")
         else:
             runs.append(f"{system}{by_file}")

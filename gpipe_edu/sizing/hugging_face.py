@@ -37,6 +37,8 @@ NAMES: Final = {
 
 NEEDED: Final = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
+TIED: Final = "tie_word_embeddings"
+
 EXPERTS: Final = ("mixtral", "dbrx", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "jamba")
 """Mixtures of experts, whatever their file leaves out; others have "moe" in their names."""
 
@@ -121,7 +123,7 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
     if isinstance(inner, dict):
         outer = config.get("model_type", "the file")
         notes.append(f"Of {outer} the language model alone is planned; what reads pictures or sound is not counted.")
-        config = {"tie_word_embeddings": config[TIED], **inner} if (TIED in config) else inner
+        config = {TIED: config[TIED], **inner} if TIED in config else inner
     kind = str(config.get("model_type", ""))
     _refuse(config, kind)
     dense, known = _dense(config, kind)
@@ -135,9 +137,6 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
     if "context" not in changes and allowed > LONGEST:
         notes.append(f"Samples of {context:,} tokens; the file allows {allowed:,} (--context).")
     return Opened(_model(config, kind, dense, sizes, context), tuple(notes))
-
-
-TIED: Final = "tie_word_embeddings"
 
 
 def _refuse(config: dict[str, Any], kind: str) -> None:
@@ -158,8 +157,8 @@ def _refuse(config: dict[str, Any], kind: str) -> None:
             f"{named} has latent attention ({latent} is {config[latent]}), whose matrices and stored numbers are not "
             "counted here; plan a dense model of the same width and depth instead"
         )
-    layers = [str(one) for one in config.get("layer_types") or config.get("layers_block_type") or ()]
-    strange = next((one for one in layers if one not in ATTENTION), None) if layers else None
+    layers = config.get("layer_types") or config.get("layers_block_type") or ()
+    strange = next((str(one) for one in layers if one not in ATTENTION), None)
     state = first("state_size", "mamba_d_state", "mamba_d_ssm", "ssm_state_size", "lru_width", "linear_num_key_heads")
     if strange or state:
         tells = f"a layer is {strange!r}" if strange else f"{state} is {config[str(state)]}"

@@ -79,21 +79,21 @@ class Slide(Sliders):
     """What `slide` returns."""
 
     def __init__(self, slider: Slider, draw: Callable[[Any], Comparison], start: int) -> None:
-        self._draw, self._first = draw, draw(slider.values[start])
+        self._draw = draw
         super().__init__([slider], {slider.name: start})
 
     def draw(self, values: Mapping[str, float]) -> tuple[str, str]:
         """The charts, and their lines."""
         (value,) = values.values()
-        shown = self._draw(value)
-        return paint(shown.layout, "page"), "; ".join(map(_line, shown.timelines))
+        self._shown = self._draw(value)
+        return paint(self._shown.layout, "page"), "; ".join(map(_line, self._shown.timelines))
 
     def still(self) -> dict[str, Any]:
-        """The picture at its first value."""
-        return bundle(self._first.layout, repr(self._first), self._first.timelines)
+        """The picture at the value where the slider stands."""
+        return bundle(self._shown.layout, repr(self), self._shown.timelines)
 
     def __repr__(self) -> str:
-        return repr(self._first)
+        return repr(self._shown)
 
 
 def _line(timeline: Timeline | StuckSchedule) -> str:
