@@ -4,6 +4,7 @@ import contextlib
 import functools
 import shutil
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import pytest
 
@@ -111,7 +112,12 @@ SLUGGISH = """(() => {
 """With --whole, what a page waits for comes later by more than a key takes: a test that does not wait is found."""
 
 
+OPENED = WeakSet()
+"""All pages with an ear, for the report of a test that fails."""
+
+
 def _heard(page):
+    OPENED.add(page)
     page.set_default_timeout(PATIENCE)
     if whole():
         page.add_init_script(SLUGGISH)

@@ -6,10 +6,23 @@ else can run a loop of asyncio.
 
 import functools
 import shutil
+from contextlib import suppress
 
 import pytest
 
 from . import chrome, servers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What fails on a busy machine alone is understood from what its pages showed."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for page in (page for page in chrome.OPENED if not page.is_closed()):
+            with suppress(Exception):  # whatever ails the page, the test's own failure is what is reported
+                shown = page.inner_text("body", timeout=10_000)[:3000]
+                report.sections.append((f"the page {page.url}", "\n".join([shown, *page.problems])))
+    return report
 
 
 @pytest.fixture(scope="package")

@@ -16,6 +16,16 @@ CELLS = [
     "import gpipe_edu as ge\nge.gantt(ge.gpipe(4, 8))",
 ]
 
+SAVED = """async () => {
+  await jupyterapp.commands.execute("docmanager:save");
+  const { model } = jupyterapp.shell.currentWidget.context;
+  const { state } = model.getMetadata("widgets")?.["application/vnd.jupyter.widget-state+json"] ?? {};
+  const outputs = model.toJSON().cells.flatMap((cell) => cell.outputs);
+  const shown = outputs.map((one) => one.data?.["application/vnd.jupyter.widget-view+json"]?.model_id).filter(Boolean);
+  return !model.dirty && shown.length === 2 && shown.every((id) => state?.[id]);
+}"""
+"""Saves; whether the file now has both cells' outputs, and the state of the widgets in them."""
+
 
 def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(lab):
     page = lab.run_all("evening", *CELLS, given_back=True)
@@ -25,8 +35,7 @@ def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(lab):
     page.wait_for_selector(".ge-prediction-words p")
     page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_selector(".ge-base rect", state="attached")
-    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
-    page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    page.wait_for_function(SAVED, polling=200)
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
     page.goto(f"{lab.address}/doc/tree/lab/evening.ipynb?token={servers.TOKEN}&reset")
