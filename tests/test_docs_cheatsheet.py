@@ -217,7 +217,7 @@ def test_the_knobs_are_arguments():
 
 
 def test_the_rule_of_thumb_says_what_the_formula_says():
-    assert "by the formula 15.8 % of the time are still idle at K = 4" in PAGE
+    assert "by the formula 15.8 % of the time is still idle at K = 4" in PAGE
     assert round(ge.formulas.bubble_fraction(4, 16), 3) == 0.158
 
 

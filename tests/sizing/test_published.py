@@ -42,8 +42,8 @@ def test_most_published_runs_are_planned_within_a_tenth(runs, capsys):
         shares = f"{published.within(offs):.0%} | {published.within(offs, 0.15):.0%} | {median:.1%}".replace("%", " %")
         assert f"| {row} | {len(offs)} | {shares} |" in PAGE
     for share, words in (
-        (published.within(published.calibrated(runs)), "within 10 % once each stack has one factor"),
-        (published.within(published.calibrated_by_one(runs)), "of the others of its stack within 10 %"),
+        (published.within(published.calibrated(runs)), "are within 10 % once each stack has one factor"),
+        (published.within(published.calibrated_by_one(runs)), "of the others of its stack are within 10 %"),
     ):
         assert f"{share:.0%} {words}".replace("%", " %", 1) in WORDS
 
@@ -69,7 +69,7 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     one = published.within(published.calibrated_by_one(others))
     assert f"{one:.0%} of the others from other sources".replace("%", " %") in WORDS
     page = (Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8")
-    assert f"of {len(others)} others, once a step is measured, of {one:.0%}".replace("%", " %") in page
+    assert f"and, once a step is measured, for {one:.0%} of {len(others)} others".replace("%", " %") in page
 
 
 def test_the_page_has_one_message_and_the_rest_is_folded(runs):
