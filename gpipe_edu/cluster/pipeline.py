@@ -79,8 +79,8 @@ class Pipeline:
 
     net: the whole network, the same on every rank, which the first step makes sure of; only this rank's layers are kept
     and moved to `device`. Or a list of functions, each of which builds one layer: then each rank builds only its own,
-    as `layer_building.py` tells. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a
-    mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes behind the
+    as `layer_building.py` says. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a
+    mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes after the
     first dimension count. reduction: "mean" if loss_fn averages over samples, "sum" if it sums. balance: layers per
     stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
     unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own, and
@@ -225,7 +225,7 @@ class Pipeline:
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """This rank's weights as one group for an optimizer, `Adam(pipeline.parameter_groups())`: PyTorch's optimizers
-        refuse no weights, which a rank of activations alone has, but take a group without any."""
+        refuse an empty list, which is all that a rank of activations alone has, but take a group without weights."""
         return [{"params": list(self.parameters())}]
 
     def train(self, mode: bool = True) -> Pipeline:
@@ -361,8 +361,8 @@ class Pipeline:
         return norm
 
     def sum_over_ranks(self, value: Tensor | float | None) -> float:
-        """The sum of what all ranks of all replicas give, the same on each; None counts nothing. So a loss, or how many
-        samples were read right, is known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
+        """The sum of what all ranks of all replicas give, the same on each; None counts as nothing. So a loss, or how
+        many samples were read right, is known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
 
         All ranks call this. value: a number, or a tensor with one. Raises, on every rank, TypeError for anything else,
         ValueError if one makes another call.

@@ -65,7 +65,7 @@ class Ranks:
     rank if all can have one. now: the op that is running, for reports; .device: this rank's.
 
     Raises RanksError for missing variables, a process group that is there already, ranks that do not come, a port that
-    is taken, or GPUs that are not there.
+    is taken, or missing GPUs.
     """
 
     def __init__(self, patience: float = 20, device: str = "auto") -> None:
@@ -135,7 +135,7 @@ class Ranks:
     def agree(self, job: Mapping[str, object]) -> None:
         """Compare `job`, such as {"schedule": text}, with that of the others.
 
-        Raises RanksError, on every rank, naming the first rank whose job is another one, and where.
+        Raises RanksError, on every rank, naming the first rank whose job differs, and where.
         """
         jobs = gather({name: str(value) for name, value in job.items()})
         for rank, theirs in enumerate(jobs):

@@ -51,7 +51,7 @@ def save(
 ) -> Path:
     """Write weights, buffers, the state of optimizer and scheduler, and each rank's random numbers after `step` steps.
 
-    extra: what else goes on, by name, as `load` is to be given it: a dict, a torch.Generator, or anything that has
+    extra: what else is saved, by name, as `load` is to be given it: a dict, a torch.Generator, or anything that has
     `state_dict` and `load_state_dict`, such as a ShardedGradScaler. Each rank has its own.
 
     All ranks of all replicas call this. On several machines `folder` must be the same one everywhere. Returns the
@@ -101,15 +101,15 @@ def load(
     scheduler: LRScheduler | None = None,
     extra: Extra | None = None,
 ) -> int:
-    """Put the newest of `folder` that is whole into the pipeline, the optimizer, its scheduler and each `extra`.
+    """Load the newest step of `folder` that is whole into the pipeline, the optimizer, its scheduler and each `extra`.
 
     Returns the steps that it had made, 0 if the folder is empty. Warns if a newer one is damaged.
 
     All ranks call this. The number of stages, ranks and replicas may differ from when it was saved; of random states
-    and extras each rank then gets what all had, or all of its replica. Learning rates and other settings are those that
-    were saved. The files are unpickled: load only what you trust.
+    and extras each rank then gets those that were alike on all ranks, or on all of its replica. Learning rates and
+    other settings are those that were saved. The files are unpickled: load only what you trust.
     Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, a
-    scheduler or an extra on one side only, an extra that can't be divided anew, or if what was saved is all damaged.
+    scheduler or an extra on one side only, an extra that can't be divided again, or if what was saved is all damaged.
     """
     extra = extra or {}
     rank_state.check(extra)

@@ -217,7 +217,7 @@ class Watch(ABC):
         if silent:
             how = f"has sent no heartbeat for {SILENCE:g} s{last}: it was stopped, or its machine or the network to"
             return Verdict(rank, f"rank {rank}{here} {how} it is gone")
-        how = f"has ended without a word{last}: it was killed, perhaps for want of memory, or has ended itself"
+        how = f"has ended without a word{last}: it was killed, perhaps for lack of memory, or has ended itself"
         return Verdict(rank, f"rank {rank}{here} {how}")
 
 

@@ -51,7 +51,7 @@ def text() -> Text:
 def windows(numbers: Numbers, count: int, length: int, seed: int) -> tuple[Numbers, Numbers]:
     """`count` random pieces of `length` characters and what follows each character: x and y of shape (count, length).
 
-    y[i, t] is the character after x[i, t], which a language model learns to tell from x[i, : t + 1]. The same seed
+    y[i, t] is the character after x[i, t], which a language model learns to predict from x[i, : t + 1]. The same seed
     gives the same pieces. Raises ValueError for counts below 1, or numbers too few for one piece and what follows it.
     """
     count, length = whole("count", count, 1), whole("length", length, 1)

@@ -89,8 +89,8 @@ class LocalGroup:
     ) -> Results:
         """Call each of `calls` in a process of its own, all at once. Raises as `run_processes` does.
 
-        answer: for calls that are judged, answers what process k asks meanwhile. What comes back is plain data then, as
-        to unpickle it would run what the processes say.
+        answer: for calls that are judged, answers what process k asks meanwhile. What comes back is plain data then,
+        since unpickling it would run what the processes say.
         """
         self._answer = answer
         bodies = [pack(call).body for call in calls]

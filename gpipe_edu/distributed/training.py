@@ -52,7 +52,7 @@ def train_processes(
         run_stage(k, K, stage, ops, shapes, pieces, loss_fn)
 
     is called, `steps` times, each a step of its own (the first ones are slow). The weights and gradients of `net` stay
-    as they are. Raises ValueError for a schedule that this can't run, and else what `run_processes` raises.
+    as they are. Raises ValueError for a schedule that this can't run, and otherwise what `run_processes` raises.
     """
     _check(schedule.check(), len(net), len(x))
     whole("steps", steps, 1)

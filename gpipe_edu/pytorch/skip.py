@@ -40,7 +40,7 @@ class Stash(nn.Module):
 
 
 class Take(nn.Module):
-    """Returns `combine(x, skip)`, where skip is what `Stash(name)` kept, and lets go of it.
+    """Returns `combine(x, skip)`, where skip is what `Stash(name)` kept, and frees it.
 
     Raises RuntimeError if nothing was stashed under that name.
     """

@@ -19,7 +19,7 @@ from .layers import Array, Layer, Params, Saved
 class Stage:
     """Layers that run on one device: what the PyTorch engine's `Stage` is with tensors and autograd.
 
-    `layers_at(m)` gives them for micro-batch m; `keeps(m)` tells whether `saved` stays after its forward.
+    `layers_at(m)` gives them for micro-batch m; `keeps(m)` says whether `saved` stays after its forward.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Stage:
         return y
 
     def recompute(self, m: int) -> None:
-        """R: the forward again from the stored boundary input, for the sake of `saved`."""
+        """R: the forward again from the stored boundary input, to have `saved` again."""
         self._run(m)
 
     def backward(self, m: int, dy: Array) -> Array:

@@ -24,7 +24,7 @@ ZERO_BUBBLE_WORD: Final = re.compile(
 
 
 def read_zero_bubble(text: str, name: str = "") -> Schedule:
-    """What zero-bubble-pipeline-parallelism prints of a schedule: a line for each stage, such as "f0 sf0 rb0 b0 w0".
+    """What zero-bubble-pipeline-parallelism prints for a schedule: a line for each stage, such as "f0 sf0 rb0 b0 w0".
 
     Small letters are a device's first chunk and capitals its second; B is an input gradient where a W follows, and both
     gradients where none does. Sends and the like are left out. The print does not say which stage a second chunk is: it

@@ -1,6 +1,6 @@
 """A text that somebody brings: is it a schedule, and which?
 
-The file's name tells neither. What tells is the shape of its first line, so that a schedule with a mistake in it is
+The file's name says neither. What decides is the shape of its first line, so that a schedule with a mistake in it is
 still taken for a schedule, and answered as one.
 """
 

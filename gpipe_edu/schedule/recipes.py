@@ -98,13 +98,13 @@ def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
 
 
 def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
-    """Combined 1F1B: `interleaved` with one forward more to warm up, so that forward and backward may run as one block.
+    """Combined 1F1B: `interleaved` with one more warm-up forward, so that forward and backward may run as one block.
 
     After the warm-up each forward and the backward behind it are of two micro-batches, so that one computes while the
     other sends what its experts exchange: what DualPipe is for, on as many devices and with each parameter once, for
     one micro-batch of one stage more in flight. Megatron Core has it from 0.14 on; Kimi K2 (arXiv 2507.20534) was
-    trained so, since DualPipe holds parameters and gradients twice. If nothing of a block overlaps, a step takes as
-    long as with `interleaved`.
+    trained this way, since DualPipe holds parameters and gradients twice. If nothing of a block overlaps, a step takes
+    as long as with `interleaved`.
 
     Raises ValueError unless K, M and V are at least 1.
     """
@@ -113,7 +113,7 @@ def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
 
 
 def interleaved_zero_bubble(K: int, M: int, V: int) -> Schedule:
-    """Interleaved ZB-H1: the stages and groups of `interleaved`, each B split, and half as long a way to warm up.
+    """Interleaved ZB-H1: the stages and groups of `interleaved`, each B split, and half as long a warm-up.
 
     Device k puts off its weight gradients by k ops, as in `zero_bubble`, which this is for V = 1. Where W is no longer
     than F or I, the idle time is V times smaller than that of `zero_bubble`: see `formulas.
@@ -145,8 +145,8 @@ def breadth_first(K: int, M: int, V: int) -> Schedule:
     """Looped and breadth first: as interleaved, but all micro-batches pass a stage before the device takes its next.
 
     The bubble is that of interleaved 1F1B for M >= K. All micro-batches stay in flight, as in GPipe; in return a device
-    works on one stage for long, so what replicas or shards exchange for each stage is sent once and can overlap with
-    compute (Lamy-Poirier 2022, arXiv 2211.05953).
+    stays with one stage, so what replicas or shards exchange for each stage is sent once and can overlap with compute
+    (Lamy-Poirier 2022, arXiv 2211.05953).
 
     Raises ValueError unless K, M and V are at least 1.
     """

@@ -147,7 +147,7 @@ class Plan:
 
     @property
     def recipe(self) -> str:
-        """Its devices' schedule. One alone does each micro-batch's B behind its F, whatever was asked."""
+        """Its devices' schedule. A single device does each micro-batch's B right after its F, whatever was asked."""
         return self.schedule if self.K > 1 else "1f1b"
 
     @property
@@ -271,7 +271,7 @@ class Plan:
 
     @property
     def floor(self) -> float:
-        """A lower bound of a step that is quick to tell: the seconds of all ops, shared by the devices."""
+        """A lower bound of a step that is quick to compute: the seconds of all ops, shared by the devices."""
         again = self._stages.forward_work if self.recompute in ("full", "stage") else 0.0
         return self.M * (self._stages.forward_work + self._stages.backward_work + again) / self.K
 

@@ -244,7 +244,7 @@ class Planner:
         )
 
     def warnings(self) -> list[str]:
-        """What one has to know besides: what makes the model slow on these devices, whatever the plan; and that the
+        """What else one has to know: what makes the model slow on these devices, whatever the plan; and that the
         best plan of a Transformer is one that no system of `flags` runs."""
         head, found = self.job.model.head, list[str]()
         if head and head % 8 and self.job.machine.bandwidth:

@@ -54,7 +54,7 @@ class Diagnosis:
     late: by how much messages come late, the median for each source and target device where one was waited for.
     shorter: the schedule that would be shortest at these costs and in this memory, None if this is.
     shorter_makespan: its step.
-    findings: what would make the step shorter, what gains most first; each is worth 1 % of the step or more.
+    findings: what would make the step shorter, the largest gain first; each is worth 1 % of the step or more.
 
     `str()` is the bubble's sentence, then those of the two findings that would gain most.
     """
@@ -86,7 +86,7 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
     timeline: a step, or several of the same order; then costs are medians over all of them, and the bubble and the
     makespan medians of theirs. layers: how many layers each stage has, if they cost alike within a stage.
 
-    Raises ValueError for no steps, for steps of different orders, and for one that no order of ops explains, as a
+    Raises ValueError for no steps, for steps of different orders, and for one that no order of ops explains, such as a
     drawn one; TypeError for what is no timeline.
     """
     steps = _checked(timeline)

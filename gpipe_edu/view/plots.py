@@ -65,8 +65,8 @@ def plot_lines(
     ten. within: its lowest and highest value, where a curve that runs away would flatten the others. limits: a dashed
     line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a large dot. against: other
     values for a name, shown as markers without a line, as what was measured beside what was planned. under: names whose
-    curves are wide and pale, because others lie on them. Raises ValueError for a line that is not as long as x, or a
-    limit, dot or marker of a name that has no line.
+    curves are wide and pale, because others lie on top of them. Raises ValueError for a line that is not as long as x,
+    or a limit, dot or marker of a name that has no line.
     """
     against = against or {}
     _fit(len(x), lines)

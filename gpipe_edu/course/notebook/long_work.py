@@ -21,7 +21,7 @@ _THREADS: Final = sys.platform != "emscripten"
 
 
 def track(items: Collection[Item], what: str) -> Iterator[Item]:
-    """Yield the items; a line in the notebook tells how many `what` are done and how long the rest takes.
+    """Yield the items; a line in the notebook says how many `what` are done and how long the rest takes.
 
     Outside of a notebook nothing is shown.
     """

@@ -40,7 +40,7 @@ def gantt(
     """The interactive chart: with nothing or one recipe given an explorer with controls, with several a comparison.
 
     costs: how long the ops of a schedule take; beside a timeline in seconds, the costs measured in it. memory: show
-    what each device holds; by default of a single chart, as two with it are higher than a screen. cap: the
+    what each device holds; by default of a single chart, since two with it are taller than a screen. cap: the
     micro-batches a device has room for, drawn as a line. theme: "auto" follows the notebook, or "light" or "dark".
     controls: where the explorer starts, such as schedule="1f1b", K=4, M=8, V, recompute="early", F, B, R, send,
     factors=[1, 2, 1, 1] (how many times the costs each stage takes).
