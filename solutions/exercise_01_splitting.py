@@ -2,8 +2,8 @@
 # # Exercise 01: cut a mini-batch into micro-batches
 #
 # **Why care?** Everything in a pipeline waits for micro-batches, by number. A cut that
-# loses a sample trains something else; one that makes a piece too few, as `torch.chunk`
-# may, leaves a device waiting for good.
+# loses a sample trains something else; one that makes one piece too few, as
+# `torch.chunk` may, leaves a device waiting for good.
 #
 # **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
 # [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**
@@ -61,8 +61,8 @@ ge.compare(
 # | 0 | 2 | 0, 0 |
 #
 # In the last two rows there are not enough samples. The pieces are all there
-# nevertheless, some of them empty. (`ge.split_batch` of lesson 02 does what yours is to
-# do, so calling it is an error here.)
+# nevertheless, some of them empty. (`ge.split_batch` of lesson 02 does what yours has
+# to do, so calling it is an error here.)
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

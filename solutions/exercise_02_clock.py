@@ -44,8 +44,8 @@ ge.compare(picture(smallest, "K = 2, M = 2"))
 # That is the smallest case: three ticks, each a list of pairs `(m, k)`: micro-batch m
 # is on stage k. In tick 1, both stages work.
 #
-# Write `clock`, for any K and M. Use as few ticks as there can be. The order of the
-# pairs within a tick does not matter.
+# Write `clock`, for any K and M. Use as few ticks as possible. The order of the pairs
+# within a tick does not matter.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex02-clock-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -47,7 +47,7 @@ print("output", y.shape, " saved", [array.shape for array in saved], " dx", dx.s
 print("grads", {name: value.shape for name, value in grads.items()})
 
 # %% [markdown]
-# Whoever calls it decides what becomes of `saved`. A stage of several layers that keeps
+# The caller decides what becomes of `saved`. A stage of several layers that keeps
 # every `saved` is the usual one.
 
 # %%
@@ -57,7 +57,7 @@ predict("ex04/what-stays")
 # ## Your turn
 #
 # Write a stage that keeps only that. Several
-# [micro-batches](../docs/glossary.md#micro-batch) are on their way at the same time,
+# [micro-batches](../docs/glossary.md#micro-batch) are under way at the same time,
 # and they need not come back in the order in which they went.
 
 
@@ -173,7 +173,7 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # ## The same in PyTorch
 #
 # `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it
-# calls the function, keeps its input, and calls it again when the backward comes by. It
+# calls the function, keeps its input, and calls it again when the backward passes. It
 # keeps one more thing, the [random state](../docs/glossary.md#random-state) of the
 # forward, so that dropout draws the same mask again. Your NumPy stage could do without:
 # its layers draw nothing. Here the stage says when it runs:
@@ -293,8 +293,8 @@ plot_bars(list(held), {"KiB": list(held.values())}, up="KiB saved, measured")
 # ## Beside the engine
 #
 # `GPipe` with `checkpoint="always"` runs every stage again, and on a schedule. Both
-# networks start alike; here without dropout, because micro-batches draw other numbers
-# than one batch does.
+# networks start alike; here without dropout, because micro-batches draw different
+# numbers from one batch's.
 
 # %%
 mine, blocks = network(), network()

@@ -129,7 +129,7 @@ class Block(ref.Layer):
     def weight_gradient(self, left):
         """W: the gradient of every weight for this micro-batch.
 
-        It does nothing once more that I has done, so it has no use for W1 and W2.
+        It repeats nothing that I has done, so it has no use for W1 and W2.
 
         Returns a dict with the names in `params`.
         """
@@ -345,7 +345,7 @@ plot_bars(
 # The gradients agree, the idle time is a third, and here is the bill. The cap counts
 # micro-batches: 4, which device 0 has under 1F1B as well. A micro-batch that waits for
 # its W holds `left` in place of `saved`, twice the bytes if these are dy, dz, du,
-# x_hat, u and t. In bytes every device holds more than before then, and the last one,
+# x_hat, u and t. In bytes every device then holds more than before, and the last one,
 # where most of them wait, twice as much as device 0 of 1F1B. (The paper finds no more
 # bytes for its Transformer, where W needs no more than the whole backward does.)
 #

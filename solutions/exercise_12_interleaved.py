@@ -4,7 +4,7 @@
 # **Why care?** The way from device to device takes as many stage times as there are
 # devices. Give each device V small stages instead of a large one, and the pipeline
 # fills V times as fast. It is the cure for a [bubble](../docs/glossary.md#bubble) where
-# more micro-batches are not to be had; Megatron-LM gained 10 % and more by it.
+# no more micro-batches can be had; Megatron-LM gained 10 % and more by it.
 #
 # **Difficulty** 3 of 3. **Time** 35 minutes. **You need**
 # [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and

@@ -270,8 +270,8 @@ print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_s
 # In a ring nobody can continue without the others. A training run on many devices ends
 # when one of them does; so it saves what it has. `gpipe_edu train` with `--save` does,
 # here under torchrun with two ranks that are the two stages of a pipeline. As soon as a
-# step is saved, the job is told to end at once, as a cluster does that needs its
-# machines for somebody else.
+# step is saved, the job is told to end at once, as a cluster does when it needs
+# its machines for somebody else.
 
 # %%
 import subprocess

@@ -79,11 +79,11 @@ FREE = {
     ("01/traffic", "Four times the bytes"): "messages",
     ("15/bytes", "twice as many bytes"): "messages",
     ("02/", "each cut is crossed twice"): "messages",
-    ("ex15_choice/predictions", "Activations: 22.8 GB if everything is kept"): "a bill in bytes, of a model that is named",
+    ("ex15_choice/predictions", "22.8 GB if everything is kept"): "a bill in bytes, of a model that is named",
     ("ex11_block/success", "Your two halves give the gradients"): "two halves of a backward, no memory",
     (
         "exercise_11_backward_in_two/",
-        "In bytes every device holds more than before",
+        "In bytes every device then holds more than before",
     ): "counted for our layers, and said so",
     ("exercise_14_buffer/", "bf16 has the range of fp32 in half the bytes"): "bytes of a number",
     ("exercise_14_buffer/", "Four bytes a weight instead of two"): "bytes of a buffer of weights",
@@ -124,7 +124,7 @@ FREE = {
         "1.06 against 0.59 MB on the fullest in lesson 09",
     ): "counted for the lesson's network, and said so",
     ("docs/cheatsheet", "a third of the work if B = 2F"): "the third is of the work",
-    ("docs/engine_limits", "the first one lets go of the activations"): "nothing is counted",
+    ("docs/engine_limits", "the first one frees the activations"): "nothing is counted",
     (
         "docs/glossary",
         "the parameters are held twice, and P+1 micro-batches",
