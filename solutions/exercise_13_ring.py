@@ -96,7 +96,7 @@ def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
 
 
 # %% [markdown]
-# Try it on three processes, the gradient of process k all k + 1: the sums are 6.
+# Try it on three processes, where process k's gradient is all k + 1: the sums are 6.
 # `ring_links` makes `send` and `receive` of `torch.distributed`.
 
 
@@ -124,8 +124,8 @@ check("ex13/ring", ring_all_reduce)
 #
 # After the first half each device has one piece of the gradient complete.
 # [ZeRO](../docs/glossary.md#zero)-1 updates this piece there, and nowhere else; so only
-# there are Adam's m and v for it. In the second half not gradients go round, but the
-# new weights.
+# that device has Adam's m and v for it. In the second half it is not gradients that go
+# round, but the new weights.
 #
 # In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as
 # well. Here device d is to have piece d: each piece starts on a different device from
@@ -145,7 +145,7 @@ def zero1_step(
     mean over the devices. It sends D - 1 pieces of gradients, and D - 1 of weights.
 
     weights: D arrays, the same on all devices
-    gradients: D arrays, as long, of this device's samples
+    gradients: D arrays, of the same lengths, of this device's samples
     state: this device's dict, empty before the first step
     adam(weight, gradient, state): the new weight; it changes nothing but `state`
     send, receive: as in `ring_all_reduce`
