@@ -83,9 +83,9 @@ def lacking(plan: Plan) -> dict[str, list[str]]:
     return {system: _lacks(found) for system, found in flags(plan).items()}
 
 
-def runs_on(plan: Plan, system: str) -> bool:
-    """Whether that system, a key of `systems.toml`, has all that the plan wants."""
-    return not _lacks(_FLAGS[system](plan))
+def lacks_on(plan: Plan, system: str) -> list[str]:
+    """What of the plan that system, a key of `systems.toml`, does not have; nothing if it runs it."""
+    return _lacks(_FLAGS[system](plan))
 
 
 def _lacks(found: list[Flag]) -> list[str]:

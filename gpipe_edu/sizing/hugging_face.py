@@ -17,6 +17,7 @@ from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import join_words
 
 from .model import Model, transformer
+from .params_json import as_config, is_params
 
 SUFFIX: Final = ".json"
 
@@ -111,6 +112,10 @@ def read(path: str | Path, **changes: int) -> Opened:
     if not isinstance(config, dict):
         raise ValueError(f"{str(path)!r} holds no object; give the config.json of a Hugging Face model")
     try:
+        if is_params(config):
+            config, notes = as_config(config, **changes)
+            opened = of_config(config, **changes)
+            return opened._replace(notes=(*notes, *opened.notes))
         return of_config(config, **changes)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
@@ -142,6 +147,13 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
 def _refuse(config: dict[str, Any], kind: str) -> None:
     """Raises ValueError for what is no dense decoder, by what tells it."""
     named = f"model_type {kind!r}" if kind else "a file without a model_type"
+
+    if "peft_type" in config:
+        base = config.get("base_model_name_or_path") or "its base model"
+        raise ValueError(
+            f"this is the adapter_config.json of peft, with what {config['peft_type']} adds to {base}, and no sizes of "
+            "that model: give its config.json; what an adapter adds is not planned"
+        )
 
     def first(*keys: str) -> str | None:
         return next((key for key in keys if _number(config.get(key)) > 1), None)

@@ -6,11 +6,13 @@ what the words mean. What a system would do by itself, such as how many blocks a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import re
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.base.words import join_words
+from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.split import balance_by_cost, balance_uniform
 from gpipe_edu.split.layout import balance_of_layout
@@ -21,9 +23,6 @@ from .model import Model, transformer
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan, stages_per_device
 from .systems import systems
 from .told_words import BARE, words_of
-
-TEXTS: Final = ("layout",)
-"""Knobs that are no numbers."""
 
 SAMPLE: Final = "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 256"
 
@@ -67,20 +66,21 @@ def plan_like(like: Like, job: Job) -> Plan:
     schedule = knobs.get("schedule") or ("interleaved" if stages > 1 else "1f1b")
     if K > 1 and stages_per_device(schedule, stages) != stages:
         raise ValueError(f"{schedule} has {stages_per_device(schedule, None)} stages on each device, not {stages}")
+    balance = _balance(knobs, job, K * stages)
     zero = knobs.get("sharded", 3) if knobs.get("fsdp") else knobs.get("zero", 0)
     if K > 1 and zero > 1 and knobs["system"] in ("megatron", "deepspeed"):
         raise ValueError(f"{like.system} has no ZeRO-{zero} beside a pipeline; ask for 1")
     if "zero" not in knobs and knobs["system"] == "torchtitan" and knobs.get("shards", 1) > 1:
         zero = 2 if K > 1 else 3  # torchtitan's default: it gathers weights again only where there is no pipeline
     return Plan(
-        *(job, D, K, M, knobs.get("recompute", "none")),
+        *(job, D, K, M, _recompute(knobs, balance or (len(job.model.layers),))),
         schedule=schedule,
         V=stages if form_of(schedule).takes_V and K > 1 else None,
         zero=zero if D > 1 else 0,
         tensor=tensor,
         sequence=knobs.get("sequence", knobs["system"] == "torchtitan") or tensor == 1,
         context=context,
-        balance=_balance(knobs, job, K * stages),
+        balance=balance,
     )
 
 
@@ -180,8 +180,11 @@ def _stages_a_device(knobs: dict[str, Any], layers: int, K: int) -> int:
         return _whole_stages(len(balance_of_layout(knobs["layout"])), K, "the layout has")
     if "blocks_per_stage" in knobs:
         return _whole_stages((layers - 2) // knobs["blocks_per_stage"], K, "so many blocks per stage make")
+    if "parts" in knobs:
+        return _whole_stages(len(knobs["parts"]), K, "the list of modules has")
     if "layers_per_stage" in knobs:
-        return _whole_stages(-(-layers // knobs["layers_per_stage"]), K, "so many layers per stage make")
+        counted = layers - 2 + sum(_less(knobs))
+        return _whole_stages(-(-counted // knobs["layers_per_stage"]), K, "so many layers per stage make")
     schedule = knobs.get("schedule")
     return int(knobs.get("V") or (stages_per_device(schedule, None) if schedule and K > 1 else 1))
 
@@ -204,7 +207,11 @@ def _balance(knobs: dict[str, Any], job: Job, stages: int) -> tuple[int, ...] | 
         return _with_ends(balance_of_layout(knobs["layout"]))
     if knobs.get("cut", "parameters" if knobs["system"] == "deepspeed" else "") == "parameters":
         return balance_by_cost([layer.parameters for layer in layers], stages)
-    if knobs.get("cut") == "uniform" or knobs["system"] == "torchtitan":
+    if "parts" in knobs:
+        return _with_ends(_blocks_of_parts(knobs["parts"]))
+    if knobs["system"] == "torchtitan":
+        return _with_ends(_titan_blocks(len(layers) - 2, stages, *_less(knobs)))
+    if knobs.get("cut") == "uniform":
         return balance_uniform(len(layers), stages)
     if knobs["system"] == "megatron":
         return _with_ends(_megatron_blocks(knobs, len(layers) - 2, stages))
@@ -212,18 +219,10 @@ def _balance(knobs: dict[str, Any], job: Job, stages: int) -> tuple[int, ...] | 
 
 
 def _megatron_blocks(knobs: dict[str, Any], blocks: int, stages: int) -> tuple[int, ...]:
-    """Blocks of each stage: even, but for what is told of the first and the last."""
+    """Blocks of each stage: even, but for what is told of the first rank and the last."""
     first, last = ([int(knobs[name])] if name in knobs else [] for name in ("first_blocks", "last_blocks"))
     if first or last:
-        if stages != knobs.get("K", 1):
-            raise ValueError(
-                "blocks of the first and last rank are not planned with several stages on each; write a "
-                "--pipeline-model-parallel-layout"
-            )
-        inner, left = stages - len(first + last), blocks - sum(first + last)
-        if inner < 1 or left % inner:
-            raise ValueError(f"{left} blocks between the ends are not shared evenly by {inner} stages")
-        return (*first, *[left // inner] * inner, *last)
+        return _uneven_blocks(knobs, first, last, blocks, stages)
     ends = bool(knobs.get("account_embedding")), bool(knobs.get("account_loss"))
     if (blocks + sum(ends)) % stages:
         raise ValueError(
@@ -234,8 +233,97 @@ def _megatron_blocks(knobs: dict[str, Any], blocks: int, stages: int) -> tuple[i
     return (even - ends[0], *(even,) * (stages - 2), even - ends[1])
 
 
+def _uneven_blocks(
+    knobs: dict[str, Any], first: list[int], last: list[int], blocks: int, stages: int
+) -> tuple[int, ...]:
+    """The same where blocks are told of a rank: those of all its stages, which share them evenly."""
+    K = knobs.get("K", 1)
+    V = stages // K
+    if {"account_embedding", "account_loss"} & knobs.keys():
+        raise ValueError(
+            "Megatron-LM takes blocks of the first and last rank without --account-for-embedding-in-pipeline-split and "
+            "--account-for-loss-in-pipeline-split; leave out one or the other"
+        )
+    if "blocks_per_stage" in knobs:
+        raise ValueError(
+            "with blocks of the first and last rank Megatron-LM takes --num-virtual-stages-per-pipeline-rank, and no "
+            "--num-layers-per-virtual-pipeline-stage"
+        )
+    inner, left = K - len(first + last), blocks - sum(first + last)
+    if left < 0 or (left % inner if inner else left):
+        raise ValueError(
+            f"of {blocks} blocks those of the first and last rank leave {left} to {plural(inner, 'rank')} between "
+            "them, which is no even share"
+        )
+    ranks = (*first, *[left // inner if inner else 0] * inner, *last)
+    if odd := next((count for count in ranks if count % V), None):
+        raise ValueError(f"{odd} blocks of a rank are not shared evenly by its {V} stages")
+    return tuple(count // V for count in ranks) * V
+
+
+def _less(knobs: dict[str, Any]) -> tuple[int, int]:
+    """For how many blocks torchtitan counts the embedding, and the head."""
+    return int(knobs.get("first_less", 1)), int(knobs.get("last_less", 1))
+
+
+def _titan_blocks(blocks: int, stages: int, first: int, last: int) -> tuple[int, ...]:
+    """Blocks of each stage: even, the first ones with one more, with both ends counted as so many blocks."""
+    try:
+        counted = balance_uniform(blocks + first + last, stages)
+    except ValueError:
+        counted = (0,)
+    if max(first, last) > min(counted):
+        raise ValueError(
+            f"the first stage has {first} blocks less and the last one {last}; with {stages} stages of {blocks} blocks "
+            f"torchtitan takes {min(counted)} at most"
+        )
+    return (counted[0] - first, *counted[1:-1], counted[-1] - last)
+
+
+def _blocks_of_parts(parts: tuple[tuple[str, ...], ...]) -> tuple[int, ...]:
+    """Blocks of each stage, where the names of its modules are told."""
+    found = [re.findall(r"\blayers\.(\d+)(?:\s|$)", "\n".join(part)) for part in parts]
+    if [int(block) for part in found for block in part] != list(range(sum(map(len, found)))):
+        raise ValueError("module_fqns_per_model_part names blocks in another order than layers.0, layers.1, ...")
+    ends = (0, ("tok_embeddings", "embed_tokens")), (len(parts) - 1, ("output", "lm_head"))
+    for place, names in ends:
+        if not any(name.rpartition(".")[2] in names for name in parts[place]):
+            raise ValueError(
+                f"of module_fqns_per_model_part the {'last' if place else 'first'} part has no {' or '.join(names)}, "
+                "and only such plans are made here"
+            )
+    return tuple(map(len, found))
+
+
+def _recompute(knobs: dict[str, Any], balance: tuple[int, ...]) -> str:
+    """balance: layers of each stage. Blocks are recomputed in units of so many, or so many of each stage are."""
+    told, count = knobs.get("recompute", "none"), knobs.get("recompute_layers")
+    if told != "full" or count is None:
+        return str(told)
+    if knobs.get("recompute_method") == "block":
+        return "full" if count else "none"
+    return "stage" if count >= max(_without_ends(balance)) > 1 else "full"
+
+
+def _note_on_recompute(knobs: dict[str, Any]) -> str:
+    count = knobs.get("recompute_layers")
+    if knobs.get("recompute") != "full" or not count:
+        return ""
+    if knobs.get("recompute_method") == "block":
+        return f"Of a stage with more than {plural(count, 'block')} all are planned as recomputed, and not {count}."
+    if count == 1:
+        return ""
+    return f"Blocks recomputed {count} at a time are planned as recomputed one by one, where a stage has more."
+
+
 def _with_ends(blocks: tuple[int, ...]) -> tuple[int, ...]:
     return (blocks[0] + 1, *blocks[1:-1], blocks[-1] + 1)
+
+
+def _without_ends(balance: tuple[int, ...]) -> tuple[int, ...]:
+    if len(balance) == 1:
+        return (balance[0] - 2,)
+    return (balance[0] - 1, *balance[1:-1], balance[-1] - 1)
 
 
 def _system(given: dict[str, Any], text: str) -> str:
@@ -280,6 +368,7 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
                 f"a mini-batch of {knobs['batch']} is no multiple of {knobs['M']} micro-batches of {knobs['samples']}"
             )
         knobs.setdefault("replicas", knobs["batch"] // each)
+    notes += filter(None, (_note_on_recompute(knobs), _note_on_unread(told, given)))
     devices = _told_replicas(knobs)
     devices = devices and devices * prod(knobs.get(each, 1) for each in ("K", "tensor", "context"))
     context = sizes.get("context")
@@ -289,6 +378,22 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
         return Like(told["name"], knobs, opened.model, (), context, devices, (*notes, *opened.notes))
     model, lacks = _model(name, sizes)
     return Like(told["name"], knobs, model, lacks, context, devices, tuple(notes))
+
+
+def _note_on_unread(told: dict[str, Any], given: dict[str, Any]) -> str:
+    """What is said of words that belong to a split, and that no plan knows."""
+    known = {*told["words"], *told["refused"]}
+    unread = [
+        word
+        for word, value in given.items()
+        if word not in known
+        and re.match(told["heeds"], word)
+        and not isinstance(value, dict)
+        and str(value).lower() not in ("none", "false", "", "0", "auto")
+    ]
+    if not unread:
+        return ""
+    return f"Nothing here knows {join_words(unread, last=' and ')}: what is planned may differ by that."
 
 
 def _told(value: Any) -> bool:
@@ -306,9 +411,7 @@ def _told_replicas(knobs: dict[str, Any]) -> int | None:
 def _meant(word: str, meaning: Any, value: Any) -> dict[str, Any]:
     """What a word with this value sets."""
     if isinstance(meaning, str):
-        if meaning in TEXTS:
-            return {meaning: str(value)}
-        return {meaning: _count(word, value)}
+        return {meaning: _READ.get(meaning, _count)(word, value)}
     if "values" in meaning and value is not BARE:
         key = str(value).lower() if isinstance(value, bool) else str(value)
         for known, sets in meaning["values"].items():
@@ -327,6 +430,23 @@ def _count(word: str, value: Any) -> int:
         return int(str(value))
     except ValueError:
         raise ValueError(f"{word} is {value!r}; write the number itself, since variables are not looked up") from None
+
+
+def _parts(word: str, value: Any) -> tuple[tuple[str, ...], ...]:
+    """Names of modules, a list for each stage; in a command they are written as Python has them."""
+    try:
+        parts = ast.literal_eval(value) if isinstance(value, str) else value
+        found = tuple(tuple(part) for part in parts if not isinstance(part, str))
+    except (ValueError, SyntaxError, TypeError):
+        found = ()
+    if len(found) < 2 or not all(isinstance(name, str) for part in found for name in part):
+        shown = "nothing" if value is BARE else repr(value)
+        raise ValueError(f"{word} is {shown}; it must be a list for each stage, with the names of its modules")
+    return found
+
+
+_READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": lambda _, value: str(value), "parts": _parts}
+"""How knobs are read that are no numbers."""
 
 
 def _model(system: str, sizes: dict[str, Any]) -> tuple[Model | None, tuple[str, ...]]:

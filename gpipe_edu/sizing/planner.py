@@ -14,7 +14,7 @@ from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.view.measures import time_unit
 
-from .flags import SYSTEMS, lacking, runs_on, where
+from .flags import SYSTEMS, lacking, lacks_on, where
 from .job import Job
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
@@ -122,10 +122,7 @@ class Planner:
             raise ValueError(f"devices is {job.machine.devices}; the guide plans for at most {MOST_DEVICES}")
         self.plans = tuple(_plans(job, ways))
         if not self.plans:
-            groups = product(ways.tensor, ways.context)
-            reasons = list(filter(None, dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)))
-            reasons += [f"{full_name(ways.on)} runs none of the rest (--on)"] if ways.on != ANY else []
-            raise ValueError(f"no plan is left to weigh: {'; '.join(reasons)}")
+            raise ValueError(f"no plan is left to weigh: {_why_none(job, ways)}")
 
     @cached_property
     def fitting(self) -> tuple[Plan, ...]:
@@ -535,7 +532,7 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                                 context=context,
                                 counter=counter,
                             )
-                            if ways.on == ANY or runs_on(plan, ways.on):
+                            if ways.on == ANY or not lacks_on(plan, ways.on):
                                 yield plan
 
 
@@ -559,6 +556,17 @@ def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, 
             continue
         yield name, ways.V[0]
         yield from ((name, V) for less, V in pairwise(ways.V) if bubble * (1 / less - 1 / V) > TIE)
+
+
+def _why_none(job: Job, ways: SearchSpace) -> str:
+    """Why there is no plan."""
+    others = [] if ways.on == ANY else [lacks_on(plan, ways.on) for plan in _plans(job, ways._replace(on=ANY))]
+    if others:
+        common = [thing for thing in others[0] if all(thing in lacks for lacks in others)]
+        listed = common or dict.fromkeys(thing for lacks in others for thing in lacks)
+        return f"all want {join_words(listed, last=' or ')}, which {full_name(ways.on)} lacks (--on)"
+    groups = product(ways.tensor, ways.context)
+    return "; ".join(filter(None, dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)))
 
 
 def _why_not(tensor: int, context: int, job: Job) -> str:

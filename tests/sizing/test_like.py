@@ -66,7 +66,48 @@ def test_megatrons_cut_of_blocks():
             assert planned(text).balance == balance
     two = "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 32"
     assert planned(two).balance == (8, 8)
-    assert planned(f"{two} --decoder-first-pipeline-num-layers 4").balance == (5, 11)
+    first, last, V = (
+        "--decoder-first-pipeline-num-layers",
+        "--decoder-last-pipeline-num-layers",
+        "--num-virtual-stages-per-pipeline-rank",
+    )
+    for words, balance in (
+        (f"{first} 4", (5, 11)),
+        (f"{first} 4 {last} 10", (5, 11)),
+        # A rank's blocks are those of all its stages: Megatron Core's get_num_layers_to_build divides them by V.
+        (f"{V} 2 {first} 6", (4, 4, 3, 5)),
+        (f"{V} 2 {last} 4", (6, 2, 5, 3)),
+        (f"{V} 3 {first} 6 {last} 8", "8 blocks of a rank are not shared evenly by its 3 stages"),
+        (f"{V} 2 {first} 5", "5 blocks of a rank are not shared evenly by its 2 stages"),
+        (f"{first} 4 {last} 9", "of 14 blocks those of the first and last rank leave 1 to 0 ranks between them"),
+        (f"{first} 15", "of 14 blocks those of the first and last rank leave -1 to 1 rank between them"),
+        (f"{first} 4 --account-for-loss-in-pipeline-split", "leave out one or the other"),
+        (f"{first} 4 --num-layers-per-virtual-pipeline-stage 1", f"takes {V}, and no --num-layers-per"),
+    ):
+        if isinstance(balance, str):
+            with pytest.raises(ValueError, match=re.escape(balance)):
+                planned(f"{two} {words}")
+        else:
+            assert planned(f"{two} {words}").balance == balance
+
+
+def test_megatrons_units_of_recompute():
+    """By uniform so many blocks at a time are recomputed, by block so many of each stage."""
+    text = "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 32 --recompute-granularity full"
+    alone = "Blocks recomputed {} at a time are planned as recomputed one by one, where a stage has more."
+    all_of_them = "Of a stage with more than {} all are planned as recomputed, and not {}."
+    for method, count, recompute, notes in (
+        ("uniform", 1, "full", ()),
+        ("uniform", 3, "full", (alone.format(3),)),
+        ("uniform", 7, "stage", (alone.format(7),)),
+        ("block", 0, "none", ()),
+        ("block", 1, "full", (all_of_them.format("1 block", 1),)),
+        ("block", 3, "full", (all_of_them.format("3 blocks", 3),)),
+    ):
+        words = f"{text} --recompute-method {method} --recompute-num-layers {count}"
+        assert planned(words).recompute == recompute
+        assert like.read(words).notes == notes
+    assert planned(text.replace("-size 2", "-size 1", 1) + " --recompute-num-layers 14").recompute == "stage"
 
 
 def test_torchtitans_words():
@@ -97,6 +138,91 @@ def test_torchtitans_words():
     two = text.replace("--parallelism.pipeline_parallel_layers_per_stage 2 ", "")
     assert planned(two).V == 2  # as torchtitan gives schedules of several stages
     assert planned(two.replace("Interleaved1F1B", "1F1B")).balance == (4, 4, 4, 4)
+
+
+def test_torchtitans_cut_of_blocks(tmp_path):
+    """As its _generate_llm_fqn_per_model_part has it: the ends count as so many blocks, the first stages have more."""
+    text = (
+        "--parallelism.pipeline_parallel_degree {} --parallelism.data_parallel_shard_degree 8 "
+        "--parallelism.num_pp_microbatches 4 --parallelism.pipeline_parallel_first_stage_less_layers {} "
+        "--parallelism.pipeline-parallel-last-stage-less-layers {}"
+    )
+    for first, last, balance in (
+        (1, 1, (4, 4, 4, 4)),
+        (0, 0, (5, 4, 3, 4)),
+        (1, 3, (5, 5, 4, 2)),
+        (0, 5, "the first stage has 0 blocks less and the last one 5; with 4 stages of 14 blocks torchtitan takes 4"),
+    ):
+        if isinstance(balance, str):
+            with pytest.raises(ValueError, match=balance):
+                planned(text.format(4, first, last))
+        else:
+            assert planned(text.format(4, first, last)).balance == balance
+    each = (
+        " --parallelism.pipeline_parallel_schedule Interleaved1F1B --parallelism.pipeline_parallel_layers_per_stage 4"
+    )
+    assert planned(text.format(2, 0, 0) + each).balance == (5, 4, 3, 4)
+    with pytest.raises(ValueError, match="so many layers per stage make 5 stages of this model"):
+        planned(text.format(2, 2, 1) + each)
+
+
+def test_torchtitans_lists_of_modules(tmp_path):
+    def parts(*counts, first="tok_embeddings", last=("norm", "lm_head")):
+        bounds = [sum(counts[:k]) for k in range(len(counts) + 1)]
+        found = [[f"layers.{n}" for n in range(*bounds[k : k + 2])] for k in range(len(counts))]
+        return [[first, *found[0]], *found[1:-1], [*found[-1], *last]]
+
+    file = tmp_path / "train.toml"
+    four = "[parallelism]\npipeline_parallel_degree = 4\ndata_parallel_shard_degree = 8\nnum_pp_microbatches = 4\n"
+    file.write_text(f"{four}module_fqns_per_model_part = {json.dumps(parts(1, 5, 7, 1))}\n", encoding="utf-8")
+    assert planned(str(file)).balance == (2, 5, 7, 2)
+    words = "--parallelism.pipeline_parallel_degree 2 --parallelism.data_parallel_shard_degree 8 "
+    words += '--parallelism.num_pp_microbatches 4 --parallelism.module_fqns_per_model_part "{}"'
+    two = words + " --parallelism.pipeline_parallel_schedule Interleaved1F1B"
+    assert planned(two.format(parts(1, 5, 7, 1))).balance == (2, 5, 7, 2)
+    for names, says in (
+        (parts(1, 5, 8), "the list of modules has 3 stages of this model, which 2 ranks do not share evenly"),
+        (parts(7, 7, last=("norm",)), "the last part has no output or lm_head, and only such plans are made here"),
+        (parts(7, 7, first="x"), "the first part has no tok_embeddings or embed_tokens"),
+        (parts(7, 7)[::-1], "names blocks in another order than layers.0, layers.1, ..."),
+        (["tok_embeddings", "lm_head"], "it must be a list for each stage, with the names of its modules"),
+        ("layers.0", "is 'layers.0'; it must be a list for each stage, with the names of its modules"),
+        (parts(3, 4), "with 9 layers in all; it must have 2 stages with 16"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            planned(words.format(names))
+
+
+def test_no_word_of_a_split_is_passed_over_in_silence(tmp_path):
+    pytest.importorskip("yaml", reason="nanotron's files are YAML, which comes with the lab")
+    deep, nano = tmp_path / "ds_config.json", tmp_path / "run.yaml"
+    config = {"train_micro_batch_size_per_gpu": 2, "pipeline": {"stages": 4, "seed_layers": True}, "steps_per_print": 9}
+    config["zero_optimization"] = {"stage": 1, "offload_optimizer": {"device": "cpu"}, "overlap_comm": True}
+    deep.write_text(json.dumps(config | {"bf16": {"enabled": True}}), encoding="utf-8")
+    nano.write_text("parallelism: {dp: 2, pp: 4, tp: 1, tp_linear_async_communication: true}\n", encoding="utf-8")
+    pipeline = "--pipeline-model-parallel-size 2 --micro-batch-size 1 --lr 1e-4 --bf16"
+    for text, unread in (
+        (
+            f"{pipeline} --recompute-activations --recompute-modules mlp --mtp-num-layers 1 --log-interval 1",
+            [
+                "--recompute-modules",
+                "--mtp-num-layers",
+            ],
+        ),
+        (f"{pipeline} --use-distributed-optimizer --sequence-parallel --overlap-grad-reduce", []),
+        (
+            "--parallelism.pipeline_parallel_degree 2 --parallelism.spmd_backend x --parallelism.enable_async false "
+            "--experimental.pipeline_parallel_split_points layers.2 --metrics.log_freq 1 "
+            "--parallelism.pipeline_parallel_schedule_csv mine.csv "
+            "--parallelism.pipeline_parallel_schedule PipelineScheduleSingle",
+            ["parallelism.spmd_backend", "experimental.pipeline_parallel_split_points"],
+        ),
+        (str(deep), ["pipeline.seed_layers", "zero_optimization.offload_optimizer.device"]),
+        (str(nano), ["parallelism.tp_linear_async_communication"]),
+    ):
+        notes = [note for note in like.read(text).notes if "Nothing here knows" in note]
+        told = " and ".join(unread)
+        assert notes == ([f"Nothing here knows {told}: what is planned may differ by that."] if unread else []), text
 
 
 def test_files_of_deepspeed_and_nanotron(tmp_path):

@@ -331,8 +331,14 @@ def test_a_plan_that_has_to_run_somewhere_does_and_is_the_best_of_those():
         assert str(bound.ways).endswith(f"Only what {full_name(system)} runs.")
     with pytest.raises(ValueError, match="on is 'slurm'; it may be any, megatron, torchtitan, deepspeed"):
         SearchSpace(on="slurm").check()
-    with pytest.raises(ValueError, match=r"no plan is left to weigh: torchtitan \(August 2026\) runs none of the rest"):
-        Planner(job, SearchSpace(on="torchtitan", zero=(1,), recompute=("none",), tensor=(1,), context=(1,)))
+    for ways, wanted in (
+        ({"zero": (1,)}, "ZeRO-1"),
+        ({"zero": (1,), "recompute": ("stage",)}, "ZeRO-1 or recompute stage"),
+        ({"zero": (0, 1), "recompute": ("stage",)}, "recompute stage"),
+    ):
+        told = rf"no plan is left to weigh: all want {wanted}, which torchtitan \(August 2026\) lacks \(--on\)$"
+        with pytest.raises(ValueError, match=told):
+            Planner(job, SearchSpace(on="torchtitan", **ways))
 
 
 def test_where_the_fastest_plans_run_is_what_their_flags_lack():
