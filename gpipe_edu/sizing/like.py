@@ -237,7 +237,7 @@ def _uneven_blocks(
     knobs: dict[str, Any], first: list[int], last: list[int], blocks: int, stages: int
 ) -> tuple[int, ...]:
     """The same where blocks are told of a rank: those of all its stages, which share them evenly."""
-    K = knobs.get("K", 1)
+    K = int(knobs.get("K", 1))
     V = stages // K
     if {"account_embedding", "account_loss"} & knobs.keys():
         raise ValueError(
@@ -411,7 +411,7 @@ def _told_replicas(knobs: dict[str, Any]) -> int | None:
 def _meant(word: str, meaning: Any, value: Any) -> dict[str, Any]:
     """What a word with this value sets."""
     if isinstance(meaning, str):
-        return {meaning: _READ.get(meaning, _count)(word, value)}
+        return {meaning: _READ[meaning](word, value) if meaning in _READ else _count(word, value)}
     if "values" in meaning and value is not BARE:
         key = str(value).lower() if isinstance(value, bool) else str(value)
         for known, sets in meaning["values"].items():
@@ -445,7 +445,11 @@ def _parts(word: str, value: Any) -> tuple[tuple[str, ...], ...]:
     return found
 
 
-_READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": lambda _, value: str(value), "parts": _parts}
+def _text(word: str, value: Any) -> str:
+    return str(value)
+
+
+_READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": _text, "parts": _parts}
 """How knobs are read that are no numbers."""
 
 

@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import join_words, plural, shorten
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.reading import parse_any
+from gpipe_edu.schedule.reading import looks_like_schedule, parse_any
 
 from .. import trace
 from ..timeline import Timeline
+from .jobs import job_of_object, job_of_text
 from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
 from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
 from .recording import MARKS, Recording, Unreadable, recordings
@@ -150,11 +151,16 @@ def load_trace(path: Path) -> Timeline:
 
 
 class _SomethingElseError(NoRunError):
-    """A file of none of the kinds that can be opened. what: what it is, in words."""
+    """A file of none of the kinds that can be opened. what: what it is, in words. takes: what takes it instead."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}, and nothing that can be opened here. {_WANTED}")
+    def __init__(self, what: str, takes: str = "") -> None:
+        super().__init__(f"{what}, {f'and no run: {takes}' if takes else _NOTHING}")
         self.what = what
+
+
+def _job(path: Path, job: tuple[str, str]) -> _SomethingElseError:
+    what, takes = job
+    return _SomethingElseError(f"{path.name} is {what}", takes)
 
 
 class _Order(NamedTuple):
@@ -191,6 +197,8 @@ _WANTED: Final = (
     + PROFILE
     + '\n    found.export_chrome_trace(f"rank{rank}_trace.json")'
 )
+
+_NOTHING: Final = f"and nothing that can be opened here. {_WANTED}"
 
 
 def _paths(files: Files) -> tuple[list[Path], str, list[str]]:
@@ -233,9 +241,13 @@ def _look(path: Path) -> _Content:
         return _json(path)
     if b"\0" not in head:
         try:
-            return _Order(path.name, path.read_text(encoding="utf-8-sig"))
+            text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
             pass
+        else:
+            if not looks_like_schedule(text) and (job := job_of_text(path, text)):
+                raise _job(path, job)
+            return _Order(path.name, text)
     what = next((what for begin, what in _BINARY.items() if head.startswith(begin)), "no text")
     raise _SomethingElseError(f"{path.name} is {what}")
 
@@ -265,6 +277,8 @@ def _json(path: Path) -> _Content:
     if not file.has_events:
         if looks_like_timer(about):
             return read_timer(path, about)
+        if job := job_of_object(path, about):
+            raise _job(path, job)
         listed = join_words((f"“{shorten(key, 40)}”" for key in about), most=3) or "nothing"
         raise _SomethingElseError(f"{path.name} is JSON of something else, an object with {listed}")
     if not found:
