@@ -16,10 +16,13 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import torch
+from torch.profiler import record_function
 
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span, Timeline
+from gpipe_edu.timeline.opened.marks import mark_of
 
+from . import torch_private
 from .guards import what_it_means
 from .place import Message, Place
 from .skip import Way
@@ -120,14 +123,21 @@ class Interpreter:
         self.inputs = [[i for i, way in enumerate(ways) if way.target == k] for k in range(len(stages))]
         self.outputs = [[i for i, way in enumerate(ways) if way.source == k] for k in range(len(stages))]
 
-    def run_row(self, device: int, ops: Iterable[Op]) -> None:
-        """Run `ops` in order. If one fails, the other workers are woken and the exception names the op."""
+    def run_row(self, device: int, ops: Iterable[Op], one_by_one: bool = False) -> None:
+        """Run `ops` in order. If one fails, the other workers are woken and the exception names the op.
+
+        one_by_one: this thread runs all devices' ops, which a profile then says of them.
+        """
         with self.places[device].here():
             for op in ops:
                 if self.exchange.aborted:
                     return  # so a worker whose inputs are all there also stops after a failure
                 try:
-                    self.run(device, op)
+                    if torch_private.profiles():
+                        with record_function(mark_of(op, one_by_one)):
+                            self.run(device, op)
+                    else:
+                        self.run(device, op)
                 except Aborted:
                     return
                 except BaseException as error:

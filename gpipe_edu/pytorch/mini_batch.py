@@ -194,7 +194,7 @@ class MiniBatchRun:
     def _one_by_one(self, wanted: Callable[[Op], bool]) -> None:
         for device, op, _ in self.schedule.steps:
             if wanted(op):
-                self.interpreter.run_row(device, [op])
+                self.interpreter.run_row(device, [op], one_by_one=True)
 
     def _meter(self, device: int) -> Ledger | Allocator:
         place = self.places[device]

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import torch
-from torch.autograd import forward_ad
+from torch.autograd import forward_ad, profiler
 from torch.nn.utils import parametrize
 
 TESTED: Final = ("2.11", "2.12", "2.13")
@@ -55,6 +55,7 @@ OPTIONAL: Final = {
     "_C._functorch.is_legacy_batchedtensor": "to refuse is_grads_batched=True",
     "autograd.forward_ad._current_level": "to refuse forward-mode differentiation",
     "nn.utils.parametrize._cache_enabled": "to refuse parametrize.cached()",
+    "autograd.profiler._is_profiler_enabled": "to name ops in a profile",
     "_C._disabled_torch_function_impl": "to say that the backward of a step's loss has run",
 }
 """What the engine only says more with."""
@@ -132,6 +133,11 @@ def transforms() -> bool:
 def differentiates_forward() -> bool:
     """Whether this is inside a level of forward-mode differentiation."""
     return bool(getattr(forward_ad, "_current_level", -1) >= 0)
+
+
+def profiles() -> bool:
+    """Whether a profiler of PyTorch's is on, of this thread or of all."""
+    return bool(getattr(profiler, "_is_profiler_enabled", False))
 
 
 def caches_parametrizations() -> bool:

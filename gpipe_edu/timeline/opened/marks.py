@@ -3,6 +3,7 @@
     PP:1F3                      the runtime of torch.distributed.pipelining: stage 1, forward, micro-batch 3
     PP:(2F2;1B0)OVERLAP_F_B     two ops that run as one, as in DualPipeV
     PP:1SEND_F3, PP:2RECV_F3    messages, of the output of 1F3
+    one by one PP:1F3           our GPipe's, where ops did not run beside one another, so that no bubble shows
     Forward 3, Backward 3       its ScheduleGPipe and ScheduleForwardOnly, which do not say the stage
 
 Its Schedule1F1B names nothing.
@@ -14,12 +15,17 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import KINDS
 
 _OP: Final = re.compile(rf"(\d+)([{''.join(KINDS)}])(\d+)")
 _PAIR: Final = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
 _TRANSFER: Final = re.compile(r"(\d+)(SEND|RECV)_([FB])(\d+)")
 _OF_GPIPE: Final = re.compile(r"(Forward|Backward) (\d+)")
+
+
+ONE_BY_ONE: Final = "one by one "
+"""How the name of an op begins that ran in a thread with the ops of all other devices."""
 
 
 class Named(NamedTuple):
@@ -43,6 +49,11 @@ class Transfer(NamedTuple):
         """Its other end."""
         on = 1 if (self.kind == "F") == self.sends else -1
         return self._replace(sends=not self.sends, stage=self.stage + on)
+
+
+def mark_of(op: Op, one_by_one: bool = False) -> str:
+    """What our engine calls an op in a profile."""
+    return f"{ONE_BY_ONE * one_by_one}PP:{op.stage}{op.kind}{op.micro_batch}"
 
 
 @lru_cache(maxsize=1 << 16)

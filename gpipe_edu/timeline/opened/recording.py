@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import isnan
 from typing import Any, Final, NamedTuple
 
-from .marks import Named, Transfer, ops_of, transfer_of
+from .marks import ONE_BY_ONE, Named, Transfer, ops_of, transfer_of
 from .trace_file import TraceFile, distributed_info
 
 KERNELS, OPERATIONS, MARKS = "GPU kernels", "operations on the CPU", "marks as they stand, waits included"
@@ -134,6 +134,8 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
         if event.get("ph") == "X":
             found.take(event)
     running = [process for process in processes.values() if process.marks]
+    if not running and found.one_by_one:
+        raise Unreadable("one-by-one", op=found.one_by_one)
     if not running:
         raise Unreadable("no-ops", events=found.count)
     found.give_kernels(running)
@@ -150,7 +152,7 @@ class _Sorter:
         self._kernels: list[tuple[_Kernel, _Process | None]] = []
         self._last: _Process | None = None
         self._switches = 0
-        self.gpu, self.count = False, 0
+        self.gpu, self.count, self.one_by_one = False, 0, ""
 
     def take(self, event: dict[str, Any]) -> None:
         self.count += 1
@@ -183,6 +185,8 @@ class _Sorter:
                 self._last = process
         elif ops_of(name):  # times have three digits: what begins as a mark ends is of the next one
             self._processes[event.get("pid")].marks.append(_Mark(start, round(start + length, 3), thread, name))
+        elif name.startswith(ONE_BY_ONE):
+            self.one_by_one = name
         elif transfer_of(name):
             self._processes[event.get("pid")].transfers.append(_Mark(start, round(start + length, 3), thread, name))
 

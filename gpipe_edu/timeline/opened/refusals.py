@@ -12,6 +12,11 @@ NAMES: Final = """
     with record_function(f"PP:{stage}F{m}"): ...  # around the forward of micro-batch m
     with record_function(f"PP:{stage}B{m}"): ...  # around its backward"""
 
+ALL_THREADS: Final = """
+    watching = torch.profiler._ExperimentalConfig(profile_all_threads=True)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], experimental_config=watching) as found:
+        pipe.step(x, y, loss_fn)"""
+
 _CSV: Final = """
     gpipe_edu.one_f_one_b(K, micro_batches).to_csv("1f1b.csv")
     runtime = _PipelineScheduleRuntime([stage], micro_batches, loss_fn=loss_fn)
@@ -24,6 +29,11 @@ _LACKS: Final = {
         + NAMES
         + "\nor let PyTorch's runtime, which names them, run the same order from its CSV:"
         + _CSV
+    ),
+    "one-by-one": (
+        "is a profile of a GPipe whose ops, such as “{op}”, ran in one thread, one by one, as they do where a profiler "
+        "watches that thread alone, or where layers compile: there is no bubble to measure. Profile a later step, and "
+        "all threads:" + ALL_THREADS + "\nor ask the engine, which measures each step: `pipe.timeline`"
     ),
     "twice": (
         "has “{op}” twice, at the same time: it was written or merged from one trace twice. Give the files of the "
