@@ -202,6 +202,18 @@ work = [sum(costs[4 * k : 4 * k + 4]) // 4 for k in range(3)]  # in layers of 4 
 print("layers of 4 ms on each rank:", work, " diagnosis:", diagnose(found, work))
 
 # %% [markdown]
+# `ge.diagnose`, which `gpipe-edu open` prints for any trace of a pipeline, has to name
+# the same. It also says what would help, and by how much:
+
+# %%
+theirs = ge.diagnose(found, layers=work)
+print(theirs)
+on_your_machine(
+    "Your diagnosis and theirs are the same.",
+    diagnose(found, work) == (theirs.cause, theirs.slowest_stage),
+)
+
+# %% [markdown]
 # Four layers each, and yet the head makes the last rank the slowest: what counts is
 # time. So cut by cost, and measure again:
 

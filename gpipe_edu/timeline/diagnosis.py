@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import log
 from statistics import median
 from typing import Final, NamedTuple
 
 from gpipe_edu.base.validate import whole
-from gpipe_edu.base.words import join_words, percent, plural
+from gpipe_edu.base.words import join_words, percent, plural, with_article
 from gpipe_edu.schedule import Op, Schedule, recipes
 from gpipe_edu.split import balance_by_cost
 
@@ -33,6 +34,10 @@ _LIKE: Final = 1.5
 """From how many times its like's median an op counts as a hiccup."""
 
 
+SLOW_RANK, UNEVEN_CUT = "slow rank", "uneven cut"
+"""Why a stage is slower than others, as exercise 16 calls it."""
+
+
 class Finding(NamedTuple):
     """One thing that would make the step shorter, by `gain` in the timeline's unit; in a sentence."""
 
@@ -47,6 +52,8 @@ class Diagnosis:
     bubble: the idle share of all device time. planned_bubble: that of the same order at these costs.
     makespan, planned_makespan: how long the step took, and would take in that order at these costs.
     slowest_stage: the stage whose ops take longest for a micro-batch. slower_by: how many times the others' median.
+    cause: "slow rank" if that is for its layers, which take longer than others', "uneven cut" if it has more of them;
+    "" if the layers are not known, or if it is no more than chance.
     balance: layers for each stage as `balance_by_cost` cuts them; if the layers are not known, each of today's stages
     counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
     spread: by what share of their median the durations of like ops differ from it, in the median. steps: how many steps
@@ -68,6 +75,7 @@ class Diagnosis:
     spread: float
     slowest_stage: int
     slower_by: float
+    cause: str
     balance: tuple[int, ...]
     balanced_makespan: float
     late: Mapping[tuple[int, int], float]
@@ -100,14 +108,11 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
     pieces = _pieces(layers, schedule.stages)
     balance, balanced = run_of.balanced(pieces)
     shorter, shorter_makespan, own = run_of.shorter()
-    costs = run_of.per_micro_batch
-    slowest = max(range(len(costs)), key=costs.__getitem__)
-    others = costs[:slowest] + costs[slowest + 1 :]
-    slower_by = costs[slowest] / median(others) if others and median(others) else 1.0
+    slow = run_of.slowest(pieces, layers is not None)
     words = _Words(run_of, makespan)
     bubble, planned_bubble = median(step.bubble_fraction for step in steps), run_of.bubble(schedule, planned)
     findings = [
-        Finding(planned - balanced, words.cut(slowest, slower_by, balance, balanced, layers)),
+        Finding(planned - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
         Finding(on_time - planned, words.messages(on_time, planned)),
     ]
     if shorter is not None:
@@ -120,8 +125,9 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
         unit=steps[0].unit,
         steps=len(steps),
         spread=run_of.spread,
-        slowest_stage=slowest,
-        slower_by=slower_by,
+        slowest_stage=slow.stage,
+        slower_by=slow.by,
+        cause=slow.cause,
         balance=balance,
         balanced_makespan=balanced,
         late=run_of.late,
@@ -156,6 +162,23 @@ def _pieces(layers: Sequence[int] | None, stages: int) -> list[int]:
     return [whole(f"layers[{stage}]", count, 1) for stage, count in enumerate(layers)]
 
 
+def _times_others(costs: Sequence[float], one: int) -> float:
+    """How many times the others' median it is; 1 if there are none."""
+    others = [*costs[:one], *costs[one + 1 :]]
+    return costs[one] / median(others) if others and median(others) else 1.0
+
+
+class _Slowest(NamedTuple):
+    """The slowest stage: by how many times the others' median, and a layer of it by how many times theirs; why; and for
+    a slow rank, the step with its layers as fast as others', else 0."""
+
+    stage: int
+    by: float
+    layer_by: float
+    cause: str
+    mended: float
+
+
 class _Measured:
     """The costs of a run, and how long a step is with them."""
 
@@ -183,6 +206,24 @@ class _Measured:
         for (kind, stage), cost in self.cost.items():
             totals[stage] += cost * self.counts[kind, stage]
         return [total / self.schedule.micro_batches for total in totals]
+
+    def beyond_chance(self, times: float) -> bool:
+        """Whether a stage with so many times the others' median is slower than ops differ anyway."""
+        return times - 1 > 3 * self.spread
+
+    def slowest(self, pieces: Sequence[int], known: bool) -> _Slowest:
+        """pieces: how many layers each stage has. known: whether that is so, and not only assumed."""
+        costs = self.per_micro_batch
+        stage = max(range(len(costs)), key=costs.__getitem__)
+        by = _times_others(costs, stage)
+        layer_by = _times_others([cost / count for cost, count in zip(costs, pieces, strict=True)], stage)
+        if not known or not self.beyond_chance(by):
+            return _Slowest(stage, by, layer_by, "", 0)
+        # The stage takes as many times longer as it has more layers, times what each of them takes longer.
+        if log(layer_by) <= log(by) / 2:
+            return _Slowest(stage, by, layer_by, UNEVEN_CUT, 0)
+        mended = run(self.schedule, lambda op: self.duration(op) / (layer_by if op.stage == stage else 1))[0]
+        return _Slowest(stage, by, layer_by, SLOW_RANK, _end(mended))
 
     def duration(self, op: Op) -> float:
         """How long such an op takes."""
@@ -335,19 +376,26 @@ class _Words:
         like = cost[worst.op.kind, worst.op.stage]
         return worst.op, (worst.end - worst.start) / like if like else 1.0
 
-    def cut(self, stage: int, by: float, balance: Sequence[int], step: float, layers: Sequence[int] | None) -> str:
+    def cut(self, slow: _Slowest, balance: Sequence[int], step: float, layers: Sequence[int] | None) -> str:
         """The slowest stage, and another cut."""
         told = f"{join_words(balance, most=16)} layers"
         if layers is None:
             told += f", each of today's stages counted as {sum(balance) // len(balance)},"
         else:
             told += f" instead of {join_words(layers, most=16)}"
-        sure = "far more" if by - 1 > 3 * self._measured.spread else "not much more"
-        return (
-            f"Stage {stage} is the slowest, with {by:.2f} times the others' median, which is {sure} than the "
-            f"{self._spread} of chance; a cut into {told} as balance_by_cost proposes would give a step of "
-            f"{self._time(step)}, if it is the layers that are slow and not the device."
-        )
+        sure = "far more" if self._measured.beyond_chance(slow.by) else "not much more"
+        text = f"Stage {slow.stage} is the slowest, with {slow.by:.2f} times the others' median, which is {sure} than "
+        text += f"the {self._spread} of chance; "
+        if slow.cause:
+            text += f"a layer of it takes {slow.layer_by:.2f} times as long as others', so it is "
+            text += f"{with_article(slow.cause)}: "
+        if slow.mended:
+            text += f"if it were as fast as others, a step would take {self._time(slow.mended)}"
+            if layers is not None and tuple(layers) == balance:
+                return f"{text}."
+            text += ", and "
+        text += f"a cut into {told} as balance_by_cost proposes would give a step of {self._time(step)}"
+        return text + ", if it is the layers that are slow and not the device" * (slow.cause != UNEVEN_CUT) + "."
 
     def messages(self, late: float, planned: float) -> str:
         """The links that are waited for."""

@@ -34,12 +34,13 @@ def test_each_fault_is_found_where_it_is():
             K = schedule.devices
             for rank in range(K):
                 found = ge.diagnose(step_with_fault(schedule, [4] * K, slow_rank=rank, seed=seed))
-                assert found.slowest_stage == rank
+                assert (found.slowest_stage, found.cause) == (rank, "")
                 assert found.slower_by == pytest.approx(1.6, abs=0.1)
                 assert any(f"Stage {rank} is the slowest" in one.sentence for one in found.findings)
                 uneven = [4 + 3 * (k == rank) for k in range(K)]
                 found = ge.diagnose(step_with_fault(schedule, uneven, seed=seed), layers=uneven)
                 assert (found.slowest_stage, max(found.balance)) == (rank, -(-sum(uneven) // K))
+                assert found.cause == "uneven cut"
             for link in range(K - 1):
                 found = ge.diagnose(step_with_fault(schedule, [4] * K, slow_link=link, seed=seed))
                 assert set(max(found.late, key=found.late.get)) == {link, link + 1}
@@ -48,6 +49,42 @@ def test_each_fault_is_found_where_it_is():
                 assert re.match(
                     rf"Messages are late, most from device ({link} to {link + 1}|{link + 1} to {link}),", told
                 )
+
+
+def test_with_layers_a_slow_rank_is_told_from_an_uneven_cut():
+    schedule = ge.one_f_one_b(4, 8)
+    of_a_layer = r"; a layer of it takes {} times as long as others', so it is {}: "
+    for layers, knobs, cause, told in (
+        ([4, 4, 4, 7], {}, "uneven cut", of_a_layer.format(r"(0\.9\d|1\.0\d)", "an uneven cut") + "a cut into "),
+        (
+            [4, 5, 4, 4],
+            {"slow_rank": 1},
+            "slow rank",
+            of_a_layer.format(r"1\.[56]\d", "a slow rank") + "if it were as fast",
+        ),
+        ([4, 3, 4, 4], {"slow_rank": 1}, "slow rank", "if it were as fast as others, a step would take "),
+    ):
+        found = ge.diagnose(step_with_fault(schedule, layers, seed=3, **knobs), layers=layers)
+        assert (found.slowest_stage, found.cause) == (1 if knobs else 3, cause)
+        [one] = [one for one in found.findings if "is the slowest" in one.sentence]
+        assert re.search(told, one.sentence)
+        asked = "a cut into" in one.sentence and knobs
+        assert ("if it is the layers that are slow and not the device" in one.sentence) == bool(asked)
+    assert ge.diagnose(step_with_fault(schedule, [4] * 4, slow_link=1, seed=3), layers=[4] * 4).cause == ""
+
+
+def test_what_a_slow_rank_costs_is_what_the_step_is_longer_than_with_others_like_it():
+    schedule = ge.one_f_one_b(4, 8)
+    even = ge.simulate(schedule, ge.Costs(F=4, B=8))
+    slow = ge.simulate(schedule, ge.Costs(F=[4, 4, 6, 4], B=[8, 8, 12, 8]))
+    found = ge.diagnose(slow, layers=[4] * 4)
+    assert found.cause == "slow rank"
+    [one] = [one for one in found.findings if "is the slowest" in one.sentence]
+    assert one.gain == pytest.approx(slow.makespan - even.makespan)
+    assert f"if it were as fast as others, a step would take {even.makespan:.4g}" in one.sentence
+    # No layer can be moved from a stage that has but one, and what is slow is named all the same.
+    [alone] = [one for one in ge.diagnose(slow, layers=[1] * 4).findings if "is the slowest" in one.sentence]
+    assert alone.sentence.endswith(f"if it were as fast as others, a step would take {even.makespan:.4g}.")
 
 
 def test_an_op_that_took_long_once_is_named():
