@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gpipe_edu.judge.guest.forms import gather
 from gpipe_edu.timeline import Span, Timeline
 from gpipe_edu.timeline.timeline import Message
+
+HIDDEN: Final = {"gpipe_edu.diagnose": "diagnose"}
 
 
 def perform(diagnose: Any, spans: list[Any], messages: list[Any], layers: list[int]) -> Any:
