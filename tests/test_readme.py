@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import gpipe_edu as ge
+from gpipe_edu.view.text import render_text
 
 from .solutions import table
 from .solutions.bank import everything
@@ -44,6 +45,13 @@ def test_the_schedule_that_hangs_hangs_for_that_reason():
     with pytest.raises(ge.ScheduleError) as refused:
         ge.Schedule.parse("\n".join(rows)).check()
     assert " ".join(str(refused.value).split()) == " ".join(words)
+
+
+def test_the_run_that_is_opened_is_shown_as_it_is_and_with_those_words():
+    run = ge.load(ROOT / "tests/timeline/opened/files/kineto_cpu_slow_rank_2")
+    chart, words = re.findall(r"```text\n(.*?)\n```", README, re.DOTALL)[1].split("\n\n")
+    assert set(chart.splitlines()) <= set(render_text(run, width=60).splitlines())
+    assert " ".join(words.split()) == str(ge.diagnose(run))
 
 
 def test_the_targets_of_make_that_are_named_exist():

@@ -385,7 +385,7 @@ class _Words:
             told += f" instead of {join_words(layers, most=16)}"
         sure = "far more" if self._measured.beyond_chance(slow.by) else "not much more"
         text = f"Stage {slow.stage} is the slowest, with {slow.by:.2f} times the others' median, which is {sure} than "
-        text += f"the {self._spread} of chance; "
+        text += f"chance explains ({self._spread}); "
         if slow.cause:
             text += f"a layer of it takes {slow.layer_by:.2f} times as long as others', so it is "
             text += f"{with_article(slow.cause)}: "
