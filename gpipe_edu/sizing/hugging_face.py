@@ -155,6 +155,12 @@ def _refuse(config: dict[str, Any], kind: str) -> None:
             "that model: give its config.json; what an adapter adds is not planned"
         )
 
+    if not any(key in config for name in NEEDED for key in NAMES[name]):
+        raise ValueError(
+            "it has none of a model's sizes, such as hidden_size; give the config.json of a Hugging Face model, and a "
+            "split of another system to --like"
+        )
+
     def first(*keys: str) -> str | None:
         return next((key for key in keys if _number(config.get(key)) > 1), None)
 

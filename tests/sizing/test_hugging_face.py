@@ -164,6 +164,15 @@ def test_an_adapter_names_the_model_that_is_wanted(tmp_path):
         read(file)
 
 
+def test_settings_of_a_training_are_no_model(tmp_path):
+    file = tmp_path / "ds_config.json"
+    file.write_text('{"train_batch_size": 8, "pipeline": {"stages": 4}}', encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"ds_config.json: it has none of a model's sizes.* split of another system to --"
+    ):
+        read(file)
+
+
 def test_a_file_that_is_none_says_what_to_give(tmp_path):
     broken, listed = tmp_path / "broken.json", tmp_path / "list.json"
     broken.write_text("{", encoding="utf-8")
