@@ -106,11 +106,13 @@ def is_text(node: ast.AST) -> bool:
 def tests_of(path: Path) -> list[str]:
     """What pytest is given for a file of the package: its own tests if there are some, then those of its room."""
     inside = path.relative_to(ROOT / "gpipe_edu").with_suffix("").parts
-    if len(inside) == 1:
-        own = f"tests/test_{inside[0]}.py"
-        return [own if (ROOT / own).is_file() else "tests/cli"]
     if inside[:2] == ("judge", "tasks") and len(inside) > 3:
         return ["tests/judge", "tests/solutions/test_bank.py", "-k", f"not test_bank or {inside[2][:4]}"]
+    own = f"tests/test_{inside[-1]}.py"
+    if len(inside) == 1 or inside[0] == "base":
+        return [own if (ROOT / own).is_file() else "tests/cli"]
+    if inside[0] == "teaching":  # its rooms have tests in rooms of their own
+        return [f"tests/{inside[1]}" if (ROOT / "tests" / inside[1]).is_dir() else "tests/grading"]
     room = f"tests/{inside[0]}"
     own = f"{room}/test_{inside[-1]}.py"
     return [own, room] if (ROOT / own).is_file() else [room]

@@ -118,7 +118,11 @@ def test_a_broken_file_is_set_aside_and_named(progress_file, content):
 def test_entries_that_solve_nothing_do_not_count_and_are_not_lost(progress_file):
     other = share(find_level("pipelining"), solved("pipelining").rows)
     unsolved = share(find_level("pipelining"), Board(find_level("pipelining")).rows)
-    for entry in ({"makespan": 6, "share": other}, {"makespan": 1}, {"share": "gpipe1:x"}, {"share": 5}, 7, None):
+    half = Board(find_level("first-dependency"))
+    half.type("F0@0 F0@1")
+    mine = share(half.level, half.rows)
+    entries = ({"makespan": 6, "share": other}, {"makespan": 6, "share": mine}, {"makespan": 1}, {"share": "gpipe1:x"})
+    for entry in (*entries, {"share": 5}, 7, None):
         progress_file.write_text(json.dumps({"puzzle": {"first-dependency": entry}}))
         progress = SolvedLevels()
         assert progress.records == {}, entry
