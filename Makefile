@@ -20,7 +20,7 @@ $(VENV)/learner: requirements.txt pyproject.toml | $(BIN)/python
 	@if [ "$(TORCH)" = cpu ] && [ "$$(uname)" = Linux ]; then $(BIN)/python -m pip install --disable-pip-version-check \
 		--no-deps --extra-index-url https://download.pytorch.org/whl/cpu "$$(grep ^torch== requirements.txt)"; fi
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e .
 	@touch $@
 
 $(VENV)/developer: requirements-dev.txt $(VENV)/learner

@@ -1,7 +1,11 @@
 """Importing the package loads no heavy library, so that a schedule lesson starts at once."""
 
+import os
+import subprocess
+import sys
+
 import gpipe_edu as ge
-from tests.processes import printed
+from tests.processes import PATIENCE, printed
 
 HEAVY = ("torch", "matplotlib", "ipywidgets", "anywidget", "IPython", "traitlets")
 
@@ -33,6 +37,14 @@ import gpipe_edu.judge.same_process
 from gpipe_edu.course import check, predict, progress
 print("here")"""
     assert printed(code) == "here\n"
+
+
+def test_a_folder_of_its_name_hides_nothing(tmp_path):
+    """Such as the clone, for a script in the folder around it."""
+    (tmp_path / "gpipe_edu").mkdir()
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = "import gpipe_edu; gpipe_edu.Schedule"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=known, check=True, timeout=PATIENCE)
 
 
 def test_every_public_name_is_there():

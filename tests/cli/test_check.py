@@ -110,6 +110,21 @@ def test_of_a_notebook_and_a_file_of_one_name_the_one_saved_last_is_meant(tmp_pa
         assert command.notebook_of(one).resolve() == newer
 
 
+def test_a_file_without_an_answer_takes_no_answer_s_place(tmp_path, monkeypatch):
+    """As that which `script` has just written beside a notebook that is right."""
+    one = command.find("ex07")[0]
+    monkeypatch.chdir(tmp_path)
+    assert check.script("ex07") == 0
+    script = tmp_path / f"{one.notebook}.py"
+    (tmp_path / "exercises").mkdir()
+    below = write(tmp_path / "exercises" / f"{one.notebook}.ipynb", "def one_f_one_b(K, M):\n    return []")
+    assert command.notebook_of(one).resolve() == script
+    assert command.notebook_of(one, written=True).resolve() == below
+    assert command.notebook_of(one, script, written=True) == script
+    script.write_text(script.read_text().replace("raise NotImplementedError", "return []"))
+    assert command.notebook_of(one, written=True).resolve() == script
+
+
 def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, home, solution):
     monkeypatch.chdir(tmp_path)
     assert check.script("ex07") == 0

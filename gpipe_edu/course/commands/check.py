@@ -56,7 +56,7 @@ def check(
     """Check what stands in the notebook of an exercise; exit code 1 if something is not right yet."""
     with bad_arguments():
         wanted = find(key)
-        path = notebook_of(wanted[0], notebook)
+        path = notebook_of(wanted[0], notebook, written=True)
     print(f"Checking {path}.")
     return 0 if look(wanted, path, seed) else 1
 
@@ -100,23 +100,44 @@ def find(key: str) -> list[Exercise]:
     return found
 
 
-def notebook_of(exercise: Exercise, given: Path | None = None) -> Path:
+def notebook_of(exercise: Exercise, given: Path | None = None, *, written: bool = False) -> Path:
     """The file to look into: `given`, or that of the folder one stands in, or of the copy of the course. Of a notebook
     and a Python file of one name the one that was saved last.
 
+    written: one with an answer comes before others, since `script` leaves a file without one beside a notebook.
     Raises ValueError where there is none.
     """
-    for folder in (Path(), Path("exercises")):
-        files = [path for ending in ("ipynb", "py") if (path := folder / f"{exercise.notebook}.{ending}").is_file()]
-        if not given and files and folder.resolve() != places.ROOT / "exercises":  # which are the course's own
-            given = max(files, key=lambda path: path.stat().st_mtime)
+    files = [given] if given else _files_of(exercise)
     try:
-        found = given or exercise_notebook(exercise.notebook)
+        if not given:
+            files.append(exercise_notebook(exercise.notebook))
     except FileNotFoundError as error:
-        raise ValueError(f"{error}; --notebook names a file elsewhere") from error
+        if not files:
+            raise ValueError(f"{error}; --notebook names a file elsewhere") from error
+    answered = (path for path in files if path.is_file() and written and _has_answer(exercise, path))
+    found = next(answered, files[0])
     if not found.is_file():
         raise ValueError(f"{found} does not exist; --notebook names another one")
     return found
+
+
+def _files_of(exercise: Exercise) -> list[Path]:
+    """Those here and in exercises/, the ones saved last first; of the course's own none."""
+    found: list[Path] = []
+    for folder in (Path(), Path("exercises")):
+        files = [path for ending in ("ipynb", "py") if (path := folder / f"{exercise.notebook}.{ending}").is_file()]
+        if folder.resolve() != places.ROOT / "exercises":
+            found += sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+    return found
+
+
+def _has_answer(exercise: Exercise, path: Path) -> bool:
+    """Whether one of its functions is written there."""
+    try:
+        cells = of(path)
+    except Refused:
+        return False
+    return any(cut(one, cells).state == "cut" for one in parts_of(exercise.key.partition("/")[0]))
 
 
 def look(wanted: list[Exercise], notebook: Path, seed: int | None = None) -> bool:
