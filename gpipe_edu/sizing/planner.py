@@ -450,7 +450,8 @@ def effect(plan: Plan, best: Plan) -> str:
     slower = f"{change:+.0%} time" if abs(change) >= 0.005 else "same time"
     if not plan.fits:
         return f"{size(plan.short)} short on device {plan.fullest} ({slower})"
-    return f"{slower}, {size(max(plan.memory))} instead of {size(max(best.memory))}"
+    now, was = size(max(plan.memory)), size(max(best.memory))
+    return f"{slower}, {'the same memory' if now == was else f'{now} instead of {was}'}"
 
 
 def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:

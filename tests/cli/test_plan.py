@@ -85,7 +85,7 @@ def test_a_real_model_on_real_machines_by_name(run):
     assert "3350 GB/s to its memory" in words
     assert "18 bytes per parameter" in words
     assert "tokens a second, MFU" in words
-    assert f"four in five of the runs that it was fitted to took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as" in words
+    assert f"fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned (here" in words
 
 
 def test_memory_and_time_are_shown_by_their_parts(run):

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.probes import Confinement
+from gpipe_edu.teaching.commands.grade import _of_nobody
 from gpipe_edu.teaching.grading import grade, submissions
 from tests import preloaded
 from tests.amount import whole
@@ -242,6 +244,23 @@ def test_one_notebook_shows_its_own_report(classroom):
     assert "ex02/clock: wrong, 0 of 2" in said
     assert "One forward a tick" in said
     assert "ex02/f-then-b: unwritten" in said
+
+
+@pytest.mark.parametrize(
+    ("class_states", "said"),
+    [
+        (
+            [("right", "missing", "missing"), ("missing", "unwritten", "missing")],
+            "Nobody handed in 1 task of 3; --tasks a,b leaves out what would count 0 for everyone.",
+        ),
+        ([("right", "wrong", "right"), ("missing", "missing", "missing")], ""),
+        ([("missing", "missing", "missing")], ""),
+        ([], ""),
+    ],
+)
+def test_tasks_that_nobody_has_handed_in_are_named_with_what_leaves_them_out(class_states, said):
+    rows = [{key: SimpleNamespace(state=one) for key, one in zip("abc", row, strict=True)} for row in class_states]
+    assert _of_nobody(SimpleNamespace(marks=dict(enumerate(rows)))) == said
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,10 @@ def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
     for plan, line in zip(plans, lines, strict=True):
         style = "bold" if plan is guide.best else "" if plan.fits else "dim"
         console.print(line, style=style, markup=False, soft_wrap=True)
-    console.print("T: devices of a tensor group, x of a cut sequence. Sizes are those of the fullest device.\n")
+    console.print(
+        "D replicas of K stages, with M micro-batches each; T: devices of a tensor group, x of a cut sequence; "
+        f"sizes are those of the fullest device{'; *: the best' if guide.best in plans else ''}.\n"
+    )
 
 
 def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None:
@@ -299,8 +302,8 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
     likely = (
-        f"; four in five of the runs that it was fitted to took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned, "
-        f"{low} to {high}, half of others"
+        f"; of the runs that the planner was fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as "
+        f"planned (here {low} to {high}), and so did half of other runs"
     )
     compare = compare and guide.job.machine.bandwidth is not None
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)

@@ -89,12 +89,24 @@ def _class(
         say(f"  {note}")
     graded, told = _grade_all(handed_in, out, wish(), who, target)
     say(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, passed_over.txt.")
-    for sentence in told:
+    for sentence in filter(None, (*told, _of_nobody(graded))):
         say(sentence)
     if graded.complete:
         return 0
     say("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
     return 2
+
+
+def _of_nobody(graded: grade.Class) -> str:
+    """What is said of tasks that nobody has handed in, as where one exercise of many was homework."""
+    rows = list(graded.marks.values())
+    wanted = [key for key in rows[0] if any(row[key].state != "missing" for row in rows)] if rows else []
+    if not wanted or len(wanted) == len(rows[0]):
+        return ""
+    return (
+        f"Nobody handed in {plural(len(rows[0]) - len(wanted), 'task')} of {len(rows[0])}; --tasks {','.join(wanted)} "
+        "leaves out what would count 0 for everyone."
+    )
 
 
 def _grade_all(

@@ -89,7 +89,9 @@ def class_page(graded: Class) -> str:
         keys = next(iter(graded.marks.values()))
         largest = sum(points(key) for key in keys)
         middle = (done[(len(done) - 1) // 2] + done[len(done) // 2]) / 2
-        parts += [f"<p>Half of them have {number(middle)} of {largest} points or more.</p>", _histogram(done, largest)]
+        if len(done) > 1:
+            parts.append(f"<p>Half of them have {number(middle)} of {largest} points or more.</p>")
+        parts.append(_histogram(done, largest))
     parts += ["<h2>By task</h2>", _by_task(graded), "<h2>What they believe</h2>", *_beliefs(graded), *_votes(graded)]
     if graded.handed_in.notes:
         count = plural(len(graded.handed_in.notes), "thing")
