@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 from gpipe_edu.base.words import shorten
 from gpipe_edu.judge.findings import GROWS, STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
 from gpipe_edu.judge.guest.forms import HandedOutAgain
+from gpipe_edu.judge.guest.hiding import ReadyMade
 from gpipe_edu.process.asking import Ask
 from gpipe_edu.process.lines import Line
 
@@ -154,13 +155,14 @@ class Exam:
     def blame_on(self, slip: str, *, spare: Collection[str] = (), **words: object) -> Iterator[None]:
         """All that is wrong inside is this slip, because the case differs in one thing from others that were right.
 
-        What had to be stopped, or calls itself too often, has its own reason, and so have the slips in `spare`.
+        What had to be stopped, calls itself too often or takes the answer from us has its own reason, and so have the
+        slips in `spare`.
         """
         try:
             yield
         except Wrong as wrong:
             trouble = wrong.finding.trouble
-            own = trouble is not None and trouble.kind in ("stopped", "printed", "RecursionError")
+            own = trouble is not None and trouble.kind in ("stopped", "printed", "RecursionError", ReadyMade.__name__)
             if own or wrong.finding.slip in spare:
                 raise
             because = self.exercise.sentence(slip, words)
@@ -264,14 +266,21 @@ class Case:
         if sign.trouble is None:  # else the error is what came
             expected, came = expected or self.expected, came or self.came
             difference, charts = difference or self.difference, charts or self.charts
+        elif sign.trouble.kind not in STOPPED:
+            expected = expected or self.expected or self.exam.exercise.gives
         return Wrong(
             Finding(sign.slip, because, self.call, expected, came, difference, charts, sign.trouble), self.number
         )
 
 
 def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
-    words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message}
-    names = {"stopped": "endless", "printed": "printed", "RecursionError": "too-deep"}
+    words: dict[str, object] = {"seconds": f"{trouble.seconds or 0:g}", "limit": trouble.message, "kind": trouble.kind}
+    names = {
+        "stopped": "endless",
+        "printed": "printed",
+        "RecursionError": "too-deep",
+        ReadyMade.__name__: "ready-made",
+    }
     text = f"{trouble.kind}: {trouble.message}"
     trap = max((start for start in traps if text.startswith(start)), key=len, default="")
     slip = (

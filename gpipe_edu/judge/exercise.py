@@ -41,7 +41,8 @@ class Exercise(NamedTuple):
     notebook: the name of the notebook it stands in. hints: from small to large. hints_for: a hint for those in whose
     answer a slip shows, or one that breaks the same promise, where the three are about what they have right. seconds:
     how long all calls of a check may take together. cases: how often a right answer is called, about. success: what is
-    said of a right answer. slips: what is said of each misconception. promises: the slips that leave an answer right,
+    said of a right answer. gives: what every call is to give, for those that raise an error; if a case does not say it.
+    slips: what is said of each misconception. promises: the slips that leave an answer right,
     each with the promise that it breaks. part: its place among the exercises of one notebook.
     predictions: see `course.predictions.question`.
     """
@@ -55,6 +56,7 @@ class Exercise(NamedTuple):
     slips: Mapping[str, str]
     promises: Mapping[str, str] = {}
     hints_for: Mapping[str, str] = {}
+    gives: str = ""
     seconds: float = 4.0
     part: int = 1
     cases: int = 1

@@ -77,7 +77,7 @@ def judge_schedule(
     any_order: backwards may come in another order than in `right`, so nothing is held against that.
     """
     K, M = right.stages, right.micro_batches
-    case = exam.case(f"{exam.exercise.function}(K={K}, M={M})")
+    case = exam.case(f"{exam.exercise.function}(K={K}, M={M})", in_short(right, K * M))
     schedule = read(case, case.ask(traps, K=K, M=M))
     right = _in_the_order_of(schedule, right) if any_order else right
     proposal = Proposal(schedule, right, K, M, name)
@@ -88,10 +88,13 @@ def judge_schedule(
 
 def show(case: Case, proposal: Proposal) -> None:
     """Let the case show both schedules beside what is wrong."""
-    case.expected, case.came = str(proposal.right), str(proposal.schedule)
-    if proposal.K * proposal.M >= BIG:
-        case.expected, case.came = _beginning(case.expected), _beginning(case.came)
+    case.expected, case.came = (in_short(one, proposal.K * proposal.M) for one in (proposal.right, proposal.schedule))
     case.charts, case.difference = proposal.charts(), difference(proposal.schedule, proposal.right)
+
+
+def in_short(schedule: Schedule, cells: int) -> str:
+    """Its written form; the beginning of that, if one for so many micro-batches and stages is too large to be read."""
+    return _beginning(str(schedule)) if cells >= BIG else str(schedule)
 
 
 def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tuple[int, int]], rng: Random) -> float:
@@ -124,20 +127,29 @@ def about_rules(proposal: Proposal) -> Iterator[Sign]:
         yield Sign(code, charts=charts, words={"message": message}, sentence="cannot-run")
 
 
+def stop_of(schedule: Schedule) -> str:
+    """Where it stops, as a sentence in front of another one that says why; "" if it can run."""
+    for code, message, op in schedule.problems()[:1]:
+        if code == "deadlock" and op:
+            return f"This hangs: device {schedule.device_of_stage[op.stage]} waits for ever at {op}. "
+        return f"This cannot run: {message}. "
+    return ""
+
+
 def about_homes(proposal: Proposal) -> Iterator[Sign]:
     """Row k holds stage k."""
     yield Sign("upside-down", any(row[0].stage != device for device, row in enumerate(proposal.rows)))
 
 
 def difference(schedule: Schedule, expected: Schedule) -> str:
-    """The first place where two schedules part."""
+    """The first place where two schedules part. Stages are named where one can't know them by the device."""
+    at_home = all(op.stage == device for one in (schedule, expected) for device, row in enumerate(one.rows) for op in row)
     for device, (row, other) in enumerate(zip(schedule.rows, expected.rows, strict=False)):
         for place in range(max(len(row), len(other))):
             ours, theirs = row[place : place + 1], other[place : place + 1]
             if ours != theirs:
-                labels = [ops[0].label if ops else "nothing" for ops in (ours, theirs)]
-                if labels[0] == labels[1]:
-                    labels = [str(*ours), str(*theirs)]
+                write = Op.label.fget if at_home else str
+                labels = [write(ops[0]) if ops else "nothing" for ops in (ours, theirs)]
                 return f"device {device}, place {place}: {labels[0]} instead of {labels[1]}"
     return f"{schedule.devices} rows instead of {expected.devices}" if schedule.devices != expected.devices else ""
 

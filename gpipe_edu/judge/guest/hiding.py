@@ -36,6 +36,10 @@ def forget_judges() -> None:
         names.clear()
 
 
+class ReadyMade(RuntimeError):
+    """A call of what would give the answer away."""
+
+
 class Hidden:
     """`with Hidden({"gpipe_edu.split.split_batch": "split"}):` a call of `split_batch` says to write `split`.
 
@@ -124,6 +128,6 @@ def _tables(module: ModuleType) -> Iterator[dict[Any, Any]]:
 
 def _refusal(name: str, task: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{name} is not there in this exercise: `{task}` is to be written without it")
+        raise ReadyMade(f"{name} is not there in this exercise: `{task}` is to be written without it")
 
     return refuse

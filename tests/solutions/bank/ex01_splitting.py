@@ -46,6 +46,8 @@ cut(
     "random_of_the_right_shape",
     "[np.random.rand(*piece.shape).astype(x.dtype) for piece in np.array_split(x, M)]",
 )
+cut("not-cut", "the_batch_for_each", "[x] * M")
+cut("equal-only", "equal_division", "np.split(x, M)")
 cut("wrong-axis", "last_axis", "np.array_split(x, M, axis=-1)")
 cut("other-type", "as_float", '[piece.astype("float32") for piece in np.array_split(x, M)]')
 cut("not-arrays", "as_lists", "[piece.tolist() for piece in np.array_split(x, M)]")
@@ -248,11 +250,27 @@ def pieces_kept_by_identity(x, M):
     return KEPT.setdefault((id(x), len(x), M), [piece.copy() for piece in np.array_split(x, M)])
 
 
-@BANK.wrong("error")
+@BANK.wrong("other-parts")
 def only_pairs(batch, M):
     if isinstance(batch, tuple):
         x, y = batch
         return list(zip(complete(np.array_split)(x, M), complete(np.array_split)(y, M), strict=True))
+    return complete(np.array_split)(batch, M)
+
+
+@BANK.wrong("part-whole")
+def labels_whole_beside_each_piece(batch, M):
+    if isinstance(batch, tuple):
+        first, *others = batch
+        return [(piece, *others) for piece in complete(np.array_split)(first, M)]
+    return complete(np.array_split)(batch, M)
+
+
+@BANK.wrong("part-whole")
+def cuts_the_last_part_only(batch, M):
+    if isinstance(batch, tuple):
+        *others, last = batch
+        return [(*others, piece) for piece in complete(np.array_split)(last, M)]
     return complete(np.array_split)(batch, M)
 
 

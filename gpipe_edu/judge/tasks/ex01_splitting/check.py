@@ -104,6 +104,12 @@ def _batch(rng: Random, N: int, width: tuple[int, ...]) -> Array:
     return np.array(values, dtype=kind).reshape(N, *width)
 
 
+_UNPACKED: Final = ("ValueError: too many values to unpack", "ValueError: not enough values to unpack")
+"""What Python says when a tuple has another number of parts than there are names for them."""
+
+_NO_REST: Final = "ValueError: array split does not result in an equal division"
+"""What `np.split` says of a batch with a remainder."""
+
 _NOT_ONE_ARRAY: Final = "ValueError: setting an array element with a sequence."
 """What NumPy says when it is to make one array of several."""
 
@@ -115,8 +121,10 @@ def _judge(exam: Exam, batch: Any, M: int, view: bool = False, before: Array | N
     what = f"a tuple of arrays {shapes}" if several else f"an array of shape {shapes}"
     case = exam.case(f"split({what}, M={M})", f"a list of {plural(M, 'tuple' if several else 'array')}, {_sizes(N, M)}")
     few = dict.fromkeys(("ValueError", "ZeroDivisionError", "IndexError"), "refuses-few")
-    one_array = {_NOT_ONE_ARRAY: "tuple-cut"} if several else {}
-    pieces, after = case.ask(one_array | few if N < M else one_array, batch=batch, M=M, view=view, before=before)
+    case.words = {"parts": plural(len(parts), "part"), "N": N, "M": M}
+    traps = {_NOT_ONE_ARRAY: "tuple-cut"} | dict.fromkeys(_UNPACKED, "other-parts") if several else {}
+    traps |= (few if N < M else {}) | ({_NO_REST: "equal-only"} if N % M else {})
+    pieces, after = case.ask(traps, batch=batch, M=M, view=view, before=before)
     case.came = _describe_pieces(pieces)
     case.judge(_signs(BatchCut(batch, M, pieces, after)))
     return list(pieces)
@@ -135,6 +143,11 @@ def _signs(cut: BatchCut) -> Iterator[Sign]:
         yield Sign("not-regrouped", not tuples and by_part)
         yield Sign("parts-missing", not tuples and _has_cut_some_parts(cut), words={"parts": len(parts)})
         yield Sign("tuple-cut", not tuples)
+    whole = [index for index in range(len(parts)) if M > 1 and _is_whole(cut.of_part(index))]
+    yield Sign("not-cut", len(whole) == len(parts), came=f"the whole batch, {len(pieces)} times")
+    for index in whole:
+        difference = f"part {index} has all {len(parts[index])} samples in each piece"
+        yield Sign("part-whole", difference=difference, words={"index": index, "last": len(parts) - 1})
     for index in range(len(parts)):
         yield from _signs_of_part(cut.of_part(index))
     lengths = [[len(part) for part in piece] for piece in pieces] if isinstance(cut.batch, tuple) else []
@@ -155,6 +168,12 @@ def _signs_of_part(part: ArrayCut) -> Iterator[Sign]:
     if not _are_same(together, part.whole):
         yield from _about_the_values(part, together)
     yield from _about_evenness(part)
+
+
+def _is_whole(part: ArrayCut) -> bool:
+    """Whether every piece is all of the array, which has something that could be cut."""
+    arrays = [piece for piece in part.pieces if isinstance(piece, np.ndarray)]
+    return part.N > 1 and bool(arrays) and len(arrays) == len(part.pieces) and all(_are_same(one, part.whole) for one in arrays)
 
 
 def _about_the_count(part: ArrayCut) -> Iterator[Sign]:

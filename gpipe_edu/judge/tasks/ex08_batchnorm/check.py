@@ -32,8 +32,10 @@ _HANDY: Final = (
 )
 """Sizes of micro-batches, momentum, and the unit of the first feature; in the last case it hardly varies."""
 
-_FAR: Final = 100.0
-"""A mean, with a spread of 1, at which the mean of the squares less the squared mean keeps all the digits asked for."""
+_FAR: Final = 1e5
+"""A mean, with a spread of about 1, at which the mean of the squares less the squared mean loses digits: float64 has 16,
+and the squares begin 10 before the variance. A sum of squared distances loses none that are asked for.
+"""
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -56,14 +58,15 @@ def examine(exam: Exam, rng: Random) -> Success:
             _judge(exam, split_batch(x, M), np.zeros(2), np.ones(2), 0.1)
     with exam.blame_on("one-feature"):
         _judge(exam, split_batch(numbers.normal(size=(10, 1)), 4), np.zeros(1), np.ones(1), 0.1)
-    x = numbers.normal(size=(11, 2)) + np.linspace(-2, 2, 11)[:, None] + _FAR
-    _judge(exam, split_batch(x, 3), np.zeros(2), np.ones(2), 1.0)
     for _ in range(20):
         N, M, momentum = rng.randint(2, 40), rng.randint(1, 8), rng.choice([0.05, 0.1, 0.5])
         x = numbers.normal(size=(N, 3)) * numbers.uniform(0.5, 3, 3) + numbers.normal(size=3) * 5
         x += np.linspace(-2, 2, N)[:, None]
         pieces = [piece for piece in split_batch(x, M) if len(piece)]
         _judge(exam, pieces, numbers.normal(size=3), numbers.uniform(0.5, 2, 3), momentum)
+    with exam.blame_on("far-mean", far=f"{_FAR:,.0f}"):
+        x = numbers.normal(size=(11, 2)) + np.linspace(-2, 2, 11)[:, None] + _FAR
+        _judge(exam, split_batch(x, 3), np.zeros(2), np.ones(2), 1.0)
     return _train(exam, rng)
 
 
@@ -177,6 +180,12 @@ class Update:
     true_mean: Array
     true_var: Array
 
+    @property
+    def digits_lost(self) -> Sign:
+        """Of values that are nearly right."""
+        far = np.abs(self.asked.means).max() > _FAR / 2
+        return Sign("far-mean", words={"far": f"{_FAR:,.0f}"}) if far else Sign("rounded")
+
 
 def about_mean(update: Update) -> Signs:
     """Of a running mean that is wrong."""
@@ -184,7 +193,9 @@ def about_mean(update: Update) -> Signs:
     if _near(mean, truth):
         return
     yield Sign("swapped", _near(mean, update.true_var) and _near(update.var, truth))
-    yield Sign("rounded", _near(mean, truth, 1e-4))
+    if _near(mean, truth, 1e-4):
+        yield update.digits_lost
+        return
     old, means = asked.running_mean, asked.means
     exact = (np.array(asked.counts) / sum(asked.counts)) @ np.array(means)
     beliefs = [
@@ -223,17 +234,20 @@ def about_variance(update: Update) -> Signs:
     within, between = shares @ np.array(variances), shares @ (np.array(means) - mean) ** 2
     whole, bessel, by_N_M = within + between, N / max(N - 1, 1), N / max(N - len(counts), 1)
     single = [v * n / max(n - 1, 1) for v, n in zip(variances, counts, strict=True)]
+    if _near(var, truth, 1e-4) and (_near(var, truth, 1e-6) or not _is_lifted(var - truth, whole * bessel)):
+        yield update.digits_lost
+        return
     yield Sign("floor", _is_lifted(var - truth, whole * bessel))
-    yield Sign("rounded", _near(var, truth, 1e-4))
     averages = within, np.mean(variances, axis=0)
     corrected = shares @ np.array(single)
+    unweighted = [(np.array(means) - around) ** 2 for around in (mean, np.mean(means, axis=0))]
     beliefs = [
         Belief("biased", (whole,)),
         Belief("mean-of-variances", tuple(value * factor for value in averages for factor in (1, bessel))),
         Belief("pooled", (corrected, np.mean(single, axis=0))),
         Belief("corrected-first", tuple((corrected + between) * factor for factor in (1, bessel))),
         Belief("divided-by-N-M", (whole * by_N_M, within * by_N_M)),
-        Belief("between-unweighted", ((within + np.var(means, axis=0)) * bessel,)),
+        Belief("between-unweighted", tuple((within + np.mean(d, axis=0)) * bessel for d in unweighted)),
         Belief("between-only", (between * bessel, between)),
         Belief("standard-deviation", (np.sqrt(whole * bessel),)),
         Belief("raw-moment", ((whole + mean**2) * bessel,)),
@@ -260,9 +274,16 @@ def _near(ours: Array, theirs: Array, off: float = 1e-9) -> bool:
 
 
 def write_in_digits(expected: Array, came: Array) -> tuple[str, str]:
-    """Both as text, with as many digits as it takes to see where they differ."""
-    for digits in (6, 9, 12, 16):
-        rows = [", ".join(f"{number:.{digits}g}" for number in row) for row in (expected, came)]
-        if rows[0] != rows[1]:
-            break
-    return rows[0], rows[1]
+    """Both as text, each number with as many digits as it takes to see that it differs from the other."""
+    pairs = [_write_pair(*pair) for pair in zip(expected, came, strict=True)]
+    ours, theirs = (", ".join(row) for row in zip(*pairs, strict=True))
+    return ours, theirs
+
+
+def _write_pair(expected: float, came: float) -> tuple[str, str]:
+    differ = not _near(np.array(came), np.array(expected))
+    texts = ((f"{expected:.{digits}g}", f"{came:.{digits}g}") for digits in (6, 9, 12, 17))
+    found = next(texts)
+    while differ and found[0] == found[1]:
+        found = next(texts)
+    return found

@@ -11,7 +11,7 @@ from gpipe_edu import interleaved as recipe
 from gpipe_edu.base.words import join_words
 from gpipe_edu.judge.case import Exam, Sign
 from gpipe_edu.judge.findings import Chart, Success
-from gpipe_edu.judge.schedules import Proposal, about_counts, about_rules, gradient_error, read, show
+from gpipe_edu.judge.schedules import Proposal, about_counts, about_rules, gradient_error, in_short, read, show, stop_of
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -36,9 +36,14 @@ def examine(exam: Exam, rng: Random) -> Success:
 
 def judge(exam: Exam, K: int, M: int, V: int) -> Schedule:
     """Judge one size; returns the schedule."""
-    case = exam.case(f"interleaved(K={K}, M={M}, V={V})")
-    schedule = read(case, case.ask(K=K, M=M, V=V))
-    proposal = Proposal(schedule, recipe(K, M, V), K, M * V, "interleaved")
+    right = recipe(K, M, V)
+    case = exam.case(f"interleaved(K={K}, M={M}, V={V})", in_short(right, K * M * V))
+    by_the_rule = 2 * (K - 1) + (V - 1) * K
+    case.words = {"ahead": by_the_rule, "all": M * V}
+    traps = dict.fromkeys(("ValueError", "IndexError"), "few-forwards") if M * V < by_the_rule else None
+    schedule = read(case, case.ask(traps, K=K, M=M, V=V))
+    case.words = {"stop": stop_of(schedule)}
+    proposal = Proposal(schedule, right, K, M * V, "interleaved")
     show(case, proposal)
     case.judge(_signs(proposal, K, M, V))
     return schedule
@@ -53,6 +58,7 @@ def _signs(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
     yield Sign("backward-order", V > 1 and bool(mine.schedule.problems()) and _goes_back_upwards(mine, K, M, V))
     if mine.schedule.problems():
         yield Sign("breadth-first", V > 1 and K < M and _all_at_once(mine))
+        yield Sign("one-at-a-time", V > 1 and M > 1 and _one_by_one(mine))
         yield from _about_short_warm_ups(mine, K, M, V)
     others = sorted({op.kind for op in mine.ops} - set("FB"))
     yield Sign("other-kinds", bool(others), words={"others": join_words(others)})
@@ -110,6 +116,11 @@ def _all_at_once(mine: Proposal) -> bool:
     """Whether each device runs all forwards of one stage before those of the next."""
     stages = [[op.stage for op in row if op.kind == "F"] for row in mine.rows]
     return all(row == sorted(row) for row in stages)
+
+
+def _one_by_one(mine: Proposal) -> bool:
+    """Whether each micro-batch runs forward on all stages of a device before the next one does."""
+    return all(order == sorted(order) for order in (mine.order(k, "F") for k in range(mine.K)))
 
 
 def _about_short_warm_ups(mine: Proposal, K: int, M: int, V: int) -> Iterator[Sign]:
