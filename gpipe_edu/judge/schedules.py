@@ -143,7 +143,9 @@ def about_homes(proposal: Proposal) -> Iterator[Sign]:
 
 def difference(schedule: Schedule, expected: Schedule) -> str:
     """The first place where two schedules part. Stages are named where one can't know them by the device."""
-    at_home = all(op.stage == device for one in (schedule, expected) for device, row in enumerate(one.rows) for op in row)
+    at_home = all(
+        op.stage == device for one in (schedule, expected) for device, row in enumerate(one.rows) for op in row
+    )
     for device, (row, other) in enumerate(zip(schedule.rows, expected.rows, strict=False)):
         for place in range(max(len(row), len(other))):
             ours, theirs = row[place : place + 1], other[place : place + 1]

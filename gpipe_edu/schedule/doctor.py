@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpipe_edu.base.validate import SaidPlainly
+from gpipe_edu.base.words import join_words
 
 from .deadlock import circle
 from .needs import Cell
@@ -36,7 +37,6 @@ WAYS: Final = ("FB", "FRB", "FC", "FIW", "FRIW")
 """The ops of one micro-batch on one stage: every way to pass and finish it, in the order in which they run."""
 
 _LEGAL: Final = frozenset(frozenset(kinds) for kinds in WAYS)
-_WAYS: Final = "B, R and B, C, I and W, or R, I and W"
 
 _REASONS: Final[dict[tuple[str, str], str]] = {
     ("R", "F"): "a recompute needs the input that its forward stored",
@@ -151,19 +151,19 @@ def _incomplete(schedule: Schedule) -> Iterator[Problem]:
             cells[micro_batch, stage].add(kind)
     mixed: list[Problem] = []
     missing: list[Problem] = []
-    # A schedule of F and B alone needs no list of the other ways.
-    plain = not any(kinds - {"F", "B"} for kinds in cells.values())
+    # What nobody has written is no help: a schedule of F, R and B is told of no I and W.
+    ways = [way for way in WAYS if set(way) <= {"F"}.union(*cells.values())] or ["FB"]
     for micro_batch in range(schedule.micro_batches):
         for stage in range(schedule.stages):
             kinds = cells.get((micro_batch, stage), set())
             if kinds in _LEGAL:
                 continue
-            problem = _judge_cell(kinds, micro_batch, stage, schedule.device_of_stage[stage], plain)
+            problem = _judge_cell(kinds, micro_batch, stage, schedule.device_of_stage[stage], ways)
             (mixed if problem.code == "mixed" else missing).append(problem)
     yield from mixed or missing
 
 
-def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int, plain: bool) -> Problem:
+def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int, ways: Sequence[str]) -> Problem:
     def op(kind: str) -> Op:
         return Op(kind, micro_batch, stage)
 
@@ -171,7 +171,7 @@ def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int, plai
         present = [kind for kind in KINDS if kind in kinds and kind != "F"]
         ops = " and ".join(str(op(kind)) for kind in present)
         reason = "C recomputes by itself, so no R stands beside it; " if {"R", "C"} <= kinds else ""
-        message = f"device {device} has {ops}: {reason}a micro-batch is finished on a stage by {_WAYS}"
+        message = f"device {device} has {ops}: {reason}a micro-batch is finished on a stage {_write_ways(ways)}"
         return Problem("mixed", message, op(present[-1]))
     if "F" not in kinds:
         absent, why = "F", "every micro-batch passes forward through every stage"
@@ -180,9 +180,17 @@ def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int, plai
     elif "I" in kinds:
         absent, why = "W", "after I the stage's weights still lack their gradient from this micro-batch"
     else:
-        ways = "" if plain else f", by {_WAYS}"
-        absent, why = "B", f"every micro-batch is finished on every stage{ways}"
+        fitting = next((way for way in ways if kinds <= set(way)), "FRB")
+        absent = next(kind for kind in fitting if kind not in kinds)
+        several = f", {_write_ways(ways)}" if len(ways) > 1 else ""
+        why = f"every micro-batch is finished on every stage{several}"
     return Problem("missing", f"{op(absent)} is missing on device {device}: {why}", op(absent))
+
+
+def _write_ways(ways: Sequence[str]) -> str:
+    """After the forward: "by B, by R and B, or by C"."""
+    written = ["by " + join_words(way[1:], last=" and ") for way in ways]
+    return join_words(written, last=", or ")
 
 
 def _order(schedule: Schedule) -> Iterator[Problem]:

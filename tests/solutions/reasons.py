@@ -230,16 +230,16 @@ ONE_F_ONE_B = Reasons(
 
 EARLY = Reasons(
     rules=[
-        ("late", lambda rows, K, M: bool(cells(rows, "C"))),
+        ("late", lambda rows, K, M: any(k < K - 1 for _, k in cells(rows, "C"))),
         ("some-spared", _spares_too_many),
         ("upside-down", _upside_down),
-        ("mixed-order", lambda rows, K, M: bool(turns(rows))),
+        ("mixed-order", lambda rows, K, M: any(re.search("[BC]R*F", row) for row in kinds(rows))),
         ("two-at-once", lambda rows, K, M: any(len(held) > 1 for row in rows for held in oracle.interiors(row))),
         ("too-slow", _early_pace),
+        ("late-on-last", lambda rows, K, M: bool(cells(rows, "C"))),
     ],
     beliefs={
         **SIZE,
-        "late": lambda rows, K, M: bool(cells(rows, "C") - cells(rows, "R")),
         "no-recompute": lambda rows, K, M: not cells(rows, "RC"),
         "last-stage-spared": lambda rows, K, M: (
             K > 1 < M and cells(rows, "F") - cells(rows, "RC") == {(m, K - 1) for m in range(M)}

@@ -13,6 +13,7 @@ WRONG_BESIDES = {
     "squares_t_in_place": "its own backward computes with what was squared",
     "a_number_for_each_micro_batch": "W takes what it needs from the block, not from what I gave",
     "freezes_at_the_end": "the next call finds nothing to train",
+    "takes_the_layers_out": "the caller's network is empty, and what it trains is nothing",
     "sorts_the_callers_list": "layers no longer stand with their ranks",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""

@@ -124,7 +124,7 @@ def recomputes_what_it_has_kept(K, M):
     return [[Op("F", m, k) for m in range(M)] + [Op(kind, m, k) for m in range(M) for kind in "RB"] for k in range(K)]
 
 
-@BANK.wrong("error")
+@BANK.wrong("ready-made")
 def a_recipe_of_the_package_without_its_recompute(K, M):
     rows = recipes.RECIPES["gpipe-late"](K, M).rows
     return [[op._replace(kind="B") if op.kind == "C" else op for op in row] for row in rows]

@@ -187,6 +187,12 @@ FITS, SLICE, RETURN = "fits(net, balance)", "net[start : start + count]", "retur
 of_the_loop(
     "copied", "copies_the_layers", SLICE, f"deepcopy({SLICE})", FITS, "from copy import deepcopy\n\n    " + FITS
 )
+of_the_loop(
+    "places",
+    "counts_as_places",
+    RETURN,
+    "marks = [0, *balance]\n    return [net[a:b] for a, b in zip(marks, balance, strict=False)]",
+)
 of_the_loop("not-callable", "gives_lists_of_layers", SLICE, f"list({SLICE})")
 of_the_loop("not-callable", "gives_module_lists", SLICE, f"nn.ModuleList({SLICE})")
 of_the_loop("not-a-module", "gives_functions", SLICE, f"{SLICE}.forward")

@@ -109,8 +109,12 @@ BANK.changed("no-running", "statistics_of_the_batch", MIXED, "mean, var")
 BANK.changed("last-only", "the_last_one_wins", VAR, "(within + between) * N / (N - 1)\n    mean = means[-1]")
 BANK.changed("pooled", "pooled_variance", VAR, WITHIN.replace("v for", "v * n / max(1, n - 1) for"))
 BANK.changed("between-unweighted", "spread_of_means_unweighted", BETWEEN, "np.var(means, axis=0)")
-BANK.changed("between-unweighted", "plain_mean_of_distances", BETWEEN, "np.mean([(m - mean) ** 2 for m in means], axis=0)")
-BANK.changed("rounded", "single_precision_on_the_way", "N = sum(counts)", "means = np.float32(means)\n    N = sum(counts)")
+BANK.changed(
+    "between-unweighted", "plain_mean_of_distances", BETWEEN, "np.mean([(m - mean) ** 2 for m in means], axis=0)"
+)
+BANK.changed(
+    "rounded", "single_precision_on_the_way", "N = sum(counts)", "means = np.float32(means)\n    N = sum(counts)"
+)
 BANK.changed("between-only", "variance_of_the_means", VAR, "between")
 BANK.changed("raw-moment", "forgets_the_squared_mean", VAR, "(within + between + mean**2) * N / (N - 1)")
 BANK.changed("standard-deviation", "takes_the_root", VAR, "np.sqrt((within + between) * N / (N - 1))")

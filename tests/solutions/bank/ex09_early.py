@@ -103,7 +103,18 @@ def one_recompute_ahead(K, M):
     return rows
 
 
-@BANK.wrong("error")
+@BANK.wrong("late-on-last")
+def late_where_nothing_waits(K, M):
+    rows = []
+    for k in range(K):
+        back = "C" if k == K - 1 else "RB"
+        rows.append(
+            [*(Op("F", m, k) for m in range(M)), *(Op(kind, m, k) for m in reversed(range(M)) for kind in back)]
+        )
+    return rows
+
+
+@BANK.wrong("ready-made")
 def the_package_own_early_recompute(K, M):
     return gpipe(K, M, "early")
 

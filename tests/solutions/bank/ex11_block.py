@@ -321,7 +321,7 @@ class LeavesAGenerator(Block):
         return super().weight_gradient(next(left))
 
 
-@BANK.wrong("error")
+@BANK.wrong("ready-made")
 class OfTheEnginesLayers(Block):
     """Which have both halves already."""
 

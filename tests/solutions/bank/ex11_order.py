@@ -38,7 +38,8 @@ changed("h2", "zb_h2", "ahead, late = K - 1 - k, k", "ahead, late = 2 * (K - 1 -
 changed("same-delay", "everybody_is_late", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, K - 1")
 changed("same-delay", "one_late_everywhere", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, 1")
 changed("reversed-delay", "first_device_waits", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, K - 1 - k")
-changed("holds-too-much", "one_later", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k + (k > 0)")
+changed("too-late", "one_later", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k + (k > 0)")
+changed("too-late", "one_later_on_all", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k + 1")
 changed("w-too-early", "one_sooner", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, max(0, k - 1)")
 changed(
     "w-too-early", "only_the_last_is_late", "ahead, late = K - 1 - k, k", "ahead, late = K - 1 - k, k * (k == K - 1)"
@@ -225,3 +226,18 @@ def turns_by_offsets(K, M):
         turns += [Turn(kind, m + by) for m in range(M + k) for kind, by in offsets.items()]
         rows.append([Op(t.kind.value, t.micro_batch, k) for t in dict.fromkeys(turns) if 0 <= t.micro_batch < M])
     return Schedule(rows)
+
+
+@BANK.wrong("holds-too-much")
+def two_forwards_in_turn(K, M):
+    rows = []
+    for k in range(K):
+        forwards = [Op("F", m, k) for m in range(M)]
+        row, rest = forwards[: K - k], forwards[K - k :]
+        for m in range(M):
+            row += [Op("I", m, k), Op("W", m, k)]
+            if m % 2 == 0:
+                row += rest[:2]
+                del rest[:2]
+        rows.append(row)
+    return rows

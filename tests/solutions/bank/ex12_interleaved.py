@@ -147,6 +147,45 @@ def depth_first(K, M, V):
     return rows
 
 
+@BANK.wrong("one-at-a-time")
+def each_through_all_its_rounds(K, M, V):
+    """With the warm-up of groups, which hangs."""
+    rows = []
+    for k in range(K):
+        forwards = [Op("F", m, v * K + k) for m in range(M) for v in range(V)]
+        backwards = [Op("B", m, v * K + k) for m in range(M) for v in reversed(range(V))]
+        ahead = min(len(forwards), 2 * (K - 1 - k) + (V - 1) * K)
+        row = forwards[:ahead]
+        for i, backward in enumerate(backwards):
+            row += [*forwards[ahead + i : ahead + i + 1], backward]
+        rows.append(row)
+    return rows
+
+
+@BANK.wrong("few-forwards")
+def counts_places(K, M, V):
+    n, rows = M * V, []
+    for k in range(K):
+
+        def op(kind, i, k=k):
+            v = i // K % V
+            return Op(kind, i // (K * V) * K + i % K, (V - 1 - v if kind == "B" else v) * K + k)
+
+        ahead = 2 * (K - 1 - k) + (V - 1) * K
+        row = [op("F", i) for i in range(ahead)]
+        for i in range(ahead, n):
+            row += [op("F", i), op("B", i - ahead)]
+        rows.append(row + [op("B", i) for i in range(n - ahead, n)])
+    return rows
+
+
+@BANK.wrong("ready-made")
+def calls_the_recipe(K, M, V):
+    import gpipe_edu as ge
+
+    return ge.interleaved(K, M, V)
+
+
 @BANK.right
 def as_text(K, M, V):
     return "\n".join(" ".join(f"{op.kind}{op.micro_batch}@{op.stage}" for op in row) for row in by_groups(K, M, V))

@@ -173,7 +173,12 @@ def _signs_of_part(part: ArrayCut) -> Iterator[Sign]:
 def _is_whole(part: ArrayCut) -> bool:
     """Whether every piece is all of the array, which has something that could be cut."""
     arrays = [piece for piece in part.pieces if isinstance(piece, np.ndarray)]
-    return part.N > 1 and bool(arrays) and len(arrays) == len(part.pieces) and all(_are_same(one, part.whole) for one in arrays)
+    return (
+        part.N > 1
+        and bool(arrays)
+        and len(arrays) == len(part.pieces)
+        and all(_are_same(one, part.whole) for one in arrays)
+    )
 
 
 def _about_the_count(part: ArrayCut) -> Iterator[Sign]:

@@ -87,11 +87,19 @@ def _about_rows(asked: CutTask, rows: Rows) -> Signs:
         yield Sign("empty-rows", [] in rows)
         yield Sign("other-number", len(rows) != len(expected), f"{len(expected)} stages", f"{len(rows)} stages")
         yield Sign("other-sizes")
+    yield Sign("places", rows in _read_as_places(asked))
     yield Sign("backwards", list(chain(*rows[::-1])) == everything)
     yield Sign("repeated-layer", len(set(everything)) < len(everything) and set(flat) == set(everything))
     yield Sign("overlap", len(flat) > len(everything))
     yield Sign("lost", len(flat) < len(everything), f"{len(everything)} layers in all", f"{len(flat)}")
     yield Sign("other-layers")
+
+
+def _read_as_places(asked: CutTask) -> list[Rows]:
+    """What stages run where the counts are taken for the places of the cuts: with the first layers, and with the last."""
+    places, layers = [0, *asked.balance], asked.letters.lower()
+    found = [[list(layers[a:b]) for a, b in pairwise(ends)] for ends in (places, [*places, len(layers)], places[1:])]
+    return [rows for rows in found if rows != asked.rows]
 
 
 def _about_the_rest(asked: CutTask, answer: CutAnswer) -> Signs:
@@ -105,7 +113,7 @@ def _about_the_rest(asked: CutTask, answer: CutAnswer) -> Signs:
 
 
 def _write_rows(rows: Rows) -> str:
-    return " | ".join(" ".join(row) for row in rows)
+    return " | ".join(", ".join(row) for row in rows)
 
 
 def _digits(exam: Exam, rng: Random) -> Success:

@@ -46,10 +46,10 @@ def judge(exam: Exam, K: int, M: int) -> Schedule:
 
 def _signs(mine: Proposal) -> Iterator[Sign]:
     yield from about_size(mine)
-    yield from _beliefs_about_recompute(mine)
     yield from about_rules(mine)
+    yield from _beliefs_about_recompute(mine)
     yield from about_homes(mine)
-    yield Sign("mixed-order", any("BF" in row.replace("R", "") for row in mine.kinds))
+    yield Sign("mixed-order", any("BF" in row.replace("R", "").replace("C", "B") for row in mine.kinds))
     yield from _beliefs_about_memory(mine)
     for F, R, B in ((1, 1, 2), (2, 2, 1), (1, 3, 2)):
         makespan = simulate(mine.schedule, Costs(F=F, R=R, B=B)).makespan
@@ -60,7 +60,9 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
 def _beliefs_about_recompute(mine: Proposal) -> Iterator[Sign]:
     """Every micro-batch is recomputed on every stage, by an op of its own, or all but the one that need not be."""
     K, M = mine.K, mine.M
-    yield Sign("late", bool(mine.cells("C") - mine.cells("R") - mine.cells("B")))
+    by_c = mine.cells("C")
+    yield Sign("late", any(stage < K - 1 for _, stage in by_c))
+    yield Sign("late-on-last", bool(by_c))
     again = _recomputed(mine.schedule)
     spared = mine.cells("F") - again
     if spared != {(M - 1, K - 1)}:
