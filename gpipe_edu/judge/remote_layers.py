@@ -127,15 +127,21 @@ class PieceRuns:
         numbers = [list(self.forwards(place)) for place in self.places]
         return max((sum(back.get(j, -1) > n for j in row if j < n) for row in numbers for n in row), default=0)
 
-    def are_of(self, x: Array, off: float = 1e-9) -> bool:
+    def are_of(self, x: Array, off: float = 1e-9, rounded: float = 0.0) -> bool:
         """Whether the samples went through, each once, through all layers, and came back as they were.
 
-        off: what may be lost between two layers.
+        off: what may be lost between two layers. rounded: by how much the samples may differ from those of x.
         """
         trained = [self._trained(place) for place in self.places]
         came, went = ([np.concatenate([getattr(run, side) for run in row]) for row in trained] for side in "xy")
-        whole = sorted(map(tuple, came[0])) == sorted(map(tuple, x)) and all(
-            run.as_it_was for run in self.runs.values()
-        )
+        whole = _has_the_rows(came[0], x, rounded) and all(run.as_it_was for run in self.runs.values())
         pairs = zip(went, came[1:], strict=False)
         return whole and all(np.allclose(np.tanh(a), b, rtol=off, atol=off) for a, b in pairs)
+
+
+def _has_the_rows(found: Array, x: Array, off: float) -> bool:
+    """Whether these are the rows of x, each once, in any order; up to `off`."""
+    if not off:
+        return sorted(map(tuple, found)) == sorted(map(tuple, x))
+    distances = np.abs(found[:, None] - x).max(axis=2)
+    return sorted(distances.argmin(axis=1)) == list(range(len(x))) and bool(distances.min(axis=1).max() <= off)

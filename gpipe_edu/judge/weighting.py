@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from gpipe_edu.judge.guest.networks import Array
 from gpipe_edu.reference.losses import Loss
 
 from .case import Belief
+
+OTHER_TARGETS: Final = "ValueError: Expected input batch_size"
+"""What PyTorch's cross-entropy says of as many targets as there are no outputs."""
 
 
 @dataclass(frozen=True)

@@ -269,6 +269,7 @@ BANK.changed(
     "loss_fn(net(a), b)",
     "loss_fn(*((b, net(a)) if b.is_floating_point() else (net(a), b)))",
 )
+BANK.changed("whole-targets", "all_targets_for_each_piece", "loss_fn(net(a), b)", "loss_fn(net(a), y)")
 BANK.changed("only-small", "at_most_16_pieces", ZERO, f"{ZERO}\n    M = min(M, 16)")
 BANK.changed("lost", "single_samples_are_too_few", LOOP, f"{LOOP}\n        if len(a) == 1 and M < N: continue")
 BANK.changed("input-changed", "clamps_the_targets", ZERO, f"{ZERO}\n    y.clamp_(0, 8)")
@@ -285,7 +286,8 @@ BANK.changed("clipped", "clips_each_value", STEP, f"torch.nn.utils.clip_grad_val
 BANK.changed(
     "shortened", "clips_what_is_long", STEP, f"torch.nn.utils.clip_grad_norm_(net.parameters(), 2)\n    {STEP}"
 )
-BANK.changed("rounded", "half_precision_on_the_way", ZERO, f"{ZERO}\n    x = x.bfloat16().to(x.dtype)")
+BANK.changed("rounded", "single_precision_on_the_way", ZERO, f"{ZERO}\n    x = x.float().to(x.dtype)")
+BANK.changed("few-digits", "half_precision_on_the_way", ZERO, f"{ZERO}\n    x = x.bfloat16().to(x.dtype)")
 BANK.changed("own-loss", "knows_the_loss", "loss_fn(net(a), b)", "torch.nn.functional.cross_entropy(net(a), b)")
 BANK.changed("only-small", "mini_batches_have_64", ZERO, f"{ZERO}\n    x, y = x[:64], y[:64]")
 BANK.changed(

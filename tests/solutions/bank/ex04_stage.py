@@ -283,6 +283,12 @@ HOARD = """        self.saved = getattr(self, "saved", [])
             self.saved.append(saved)
         return x"""
 BACK = "self.walk(dy, self.again(self.kept.pop(m)))"
+BANK.changed("misfit", "WalksFromTheFirst", "in reversed(range(len(self.layers)))", "in range(len(self.layers))")
+LAST_OUTPUT = FORWARD, FORWARD.replace("return x", "self.output = x\n        return x")
+BANK.changed("never-freed", "KeepsItsLastOutput", *LAST_OUTPUT)
+BANK.changed(
+    "keeps-one", "KeepsItUntilTheBackward", *LAST_OUTPUT, f"return {BACK}", f"self.output = None\n        return {BACK}"
+)
 BANK.changed("rounded", "KeepsHalfTheDigits", "self.kept[m] = x", "self.kept[m] = x.astype(np.float32)")
 BANK.changed("rounded", "KeepsAQuarterOfThem", "self.kept[m] = x", "self.kept[m] = x.astype(np.float16)")
 BANK.changed(

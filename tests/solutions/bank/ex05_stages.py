@@ -189,9 +189,9 @@ of_the_loop(
 )
 of_the_loop(
     "places",
-    "counts_as_places",
+    "counts_as_places_of_cuts",
     RETURN,
-    "marks = [0, *balance]\n    return [net[a:b] for a, b in zip(marks, balance, strict=False)]",
+    "places = [0, *balance, len(net)]\n    return [net[a:b] for a, b in zip(places, places[1:], strict=False)]",
 )
 of_the_loop("not-callable", "gives_lists_of_layers", SLICE, f"list({SLICE})")
 of_the_loop("not-callable", "gives_module_lists", SLICE, f"nn.ModuleList({SLICE})")
@@ -217,8 +217,9 @@ of_the_loop(
     SLICE,
     "nn.Sequential(*layers[start : start + count])",
 )
+of_the_loop("lost", "stops_one_early", SLICE, "net[start : start + count - 1]")
 of_the_loop("overlap", "includes_the_end", SLICE, "net[start : start + count + 1]")
-of_the_loop("lost", "takes_the_balance_for_positions", SLICE, "net[start:count]", "start += count", "start = count")
+of_the_loop("places", "takes_the_balance_for_positions", SLICE, "net[start:count]", "start += count", "start = count")
 of_the_loop(
     "other-layers",
     "pops_from_the_end",

@@ -34,6 +34,7 @@ def with_buffers(net, loss_fn, x, y, M):
 
 
 changed = BANK.changed
+changed("whole-targets", "all_targets_for_each_piece", "loss_fn(net(a), b)", "loss_fn(net(a), y)")
 changed("ends-in-bf16", "buffers_like_the_weights", ", dtype=torch.float32)", ")")
 changed("ends-in-bf16", "back_to_the_weights_type", "return buffers", "return [s.bfloat16() for s in buffers]")
 changed(

@@ -26,9 +26,20 @@ from gpipe_edu.judge.guest.networks import Array, layer_of
 from gpipe_edu.judge.networks import arrays_of, arrays_of_items, draw_digit_batches, items_of
 from gpipe_edu.judge.remote_layers import AskedLayers, PieceRuns, with_other_weights
 from gpipe_edu.judge.tasks.ex03_accumulation.perform import MOMENTUM, SMOOTHING, StepsQuestion, WatchedStep
-from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, beliefs_about_losses, factor_of, flat, parts_of
+from gpipe_edu.judge.weighting import (
+    OTHER_TARGETS,
+    Parts,
+    beliefs_about_gradients,
+    beliefs_about_losses,
+    factor_of,
+    flat,
+    parts_of,
+)
 from gpipe_edu.process.plain import name_of
 from gpipe_edu.reference.losses import Loss
+
+_ROUNDED: Final = 1e-5
+"""By how much numbers are off at most that were float32 on the way."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,20 @@ class JudgedStep:
         """How far the weights are from the true ones, in words."""
         off = ref.gradient_difference(self.step.weights, self.weights)
         return off_by(off)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the weights are nearly right, as numbers in single precision make them."""
+        return 1e-9 <= ref.gradient_difference(self.step.weights, self.weights) < _ROUNDED
+
+    @property
+    def counts_what_was_there(self) -> bool:
+        """Whether the gradients from before the first step are in it, and nothing else is wrong."""
+        if not self.first or self.before is None:
+            return False
+        right = self.parts.total(self.parts.shares)
+        guess = [a + b for a, b in zip(right, self.before, strict=True)]
+        return bool(ref.gradient_difference(guess, self.gradient) < 1e-6)
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -128,7 +153,9 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
 
     M, loss, leftover, frozen = question.M, LOSSES[question.loss], question.leftover, question.frozen
     few = len(question.batches[0][0]) < M
-    traps = dict.fromkeys(("ValueError", "AssertionError"), "few-samples") if few else None
+    traps = {OTHER_TARGETS: "whole-targets"} | dict.fromkeys(
+        ("ValueError", "AssertionError") if few else (), "few-samples"
+    )
     truths = list(_true_steps(question))
     asked = AskedLayers(*(dict(enumerate(truth.layers)) for truth in truths))
     others = with_other_weights(question.items, exam.secret)
@@ -177,7 +204,10 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
             case.expected, case.came = f"the loss {truth.loss:.6f}", f"{step.loss:.6f}"
             case.judge(_about_the_loss(judged))
         case.expected, case.came = "each sample once, through all layers", "other numbers"
-        case.judge([Sign("lost", not judged.ran.are_of(x))])
+        lost = {"off": _ROUNDED, "rounded": _ROUNDED} if judged.rounded else {}
+        case.judge([Sign("lost", not judged.ran.are_of(x, **lost))])
+        if judged.counts_what_was_there:
+            break  # from here on the weights are others
         before = judged.grads
         steps.append(step)
     return steps
@@ -280,10 +310,15 @@ def _about_weights(judged: JudgedStep) -> Signs:
     grads = [part for part in judged.step.grads if part is not None]
     yield Sign("weights-moved", ref.gradient_difference(grads, judged.grads) < 1e-9)
     yield Sign("empty-piece", judged.ran.ran_empty and not np.isfinite(off))
-    yield Sign("rounded", off < 1e-3)
+    if judged.rounded:
+        yield Sign("rounded")
+        return
+    yield Sign("few-digits", off < 1e-3)
+    if judged.counts_what_was_there:
+        yield Sign("zero-late")
+        return
     beliefs = beliefs_about_gradients(judged.parts, judged.before)
-    if not judged.first:
-        beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
+    beliefs = [belief._replace(slip="no-zero") if belief.slip == "zero-late" else belief for belief in beliefs]
     yield from try_beliefs(beliefs, lambda guess: ref.gradient_difference(guess, judged.gradient) < 1e-6)
     right = judged.parts.total(judged.parts.shares)
     twice = [part + more for part, more in zip(right, judged.decay, strict=True)]
@@ -300,15 +335,15 @@ def _about_weights(judged: JudgedStep) -> Signs:
 
 def _about_the_loss(judged: JudgedStep) -> Signs:
     """For weights that are right."""
-    if not _near(judged.step.loss, judged.loss):
+    if not _near(judged.step.loss, judged.loss, _ROUNDED if judged.rounded else 1e-6):
         yield Sign("empty-piece", judged.ran.ran_empty and not np.isfinite(judged.step.loss))
-        yield from try_beliefs(beliefs_about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess))
+        yield from try_beliefs(beliefs_about_losses(judged.parts), lambda guess: _near(judged.step.loss, guess, 1e-6))
         yield Sign("other-loss")
 
 
-def _near(loss: float, truth: float) -> bool:
-    """Whether losses agree in single precision, in which many a sum is kept."""
-    return bool(abs(loss - truth) <= 1e-6 * max(1.0, abs(truth)))
+def _near(loss: float, truth: float, off: float) -> bool:
+    """Whether losses agree; many a sum is kept in single precision, up to 1e-6."""
+    return bool(abs(loss - truth) <= off * max(1.0, abs(truth)))
 
 
 def _digits(exam: Exam, rng: Random) -> Success:

@@ -96,7 +96,7 @@ def _about_rows(asked: CutTask, rows: Rows) -> Signs:
 
 
 def _read_as_places(asked: CutTask) -> list[Rows]:
-    """What stages run where the counts are taken for the places of the cuts: with the first layers, and with the last."""
+    """What stages run where the counts are taken for places of cuts: with the first layers, with the last, or both."""
     places, layers = [0, *asked.balance], asked.letters.lower()
     found = [[list(layers[a:b]) for a, b in pairwise(ends)] for ends in (places, [*places, len(layers)], places[1:])]
     return [rows for rows in found if rows != asked.rows]

@@ -130,6 +130,8 @@ def _blame(step: PipelineStep) -> Signs:
     second = any(np.any(old) for old in step.before)
     again = ref.gradient_difference(step.came.grads, exact) < 1e-9
     yield Sign("replaced", second and (again or bool(empty and never)))
+    if second and again:
+        return
     yield Sign("no-gradients", set(empty) == set(step.asked.stage_of), came="none")
     none = f"none on stage {join_words(empty)}"
     yield Sign("detached", bool(empty) and never, came=none)

@@ -33,8 +33,8 @@ _HANDY: Final = (
 """Sizes of micro-batches, momentum, and the unit of the first feature; in the last case it hardly varies."""
 
 _FAR: Final = 1e5
-"""A mean, with a spread of about 1, at which the mean of the squares less the squared mean loses digits: float64 has 16,
-and the squares begin 10 before the variance. A sum of squared distances loses none that are asked for.
+"""A mean, with a spread of about 1, at which the mean of the squares less the squared mean loses digits: they begin 10
+before the variance, and float64 has 16. A sum of squared distances loses none that are asked for.
 """
 
 

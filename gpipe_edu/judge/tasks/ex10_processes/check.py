@@ -140,8 +140,7 @@ def about_loss(run: StepRun) -> Signs:
         return
     beliefs = weighting.beliefs_about_losses(run.parts(run.K - 1, "F"))
     yield from try_beliefs(beliefs, lambda guess: abs(run.loss - guess) < 1e-9)
-    yield Sign("rounded", abs(run.loss - run.true_loss) < 1e-6)
-    yield Sign("other-loss")
+    yield Sign("rounded" if abs(run.loss - run.true_loss) < 1e-6 else "other-loss")
 
 
 def about_gradients(run: StepRun, k: int) -> Signs:
@@ -154,7 +153,9 @@ def about_gradients(run: StepRun, k: int) -> Signs:
         yield Sign("zeros-came-back", not any(came_back))
         yield Sign("some-zeros-came-back", not all(came_back))
     yield Sign("emptied", all(grad is None or not np.any(grad) for grad in ours))
-    yield Sign("rounded", run.errors[k] < 1e-6)
+    if run.errors[k] < 1e-6:
+        yield Sign("rounded")
+        return
     factor = weighting.factor_of(ours, theirs)
     words = {"factor": f"{factor:.3g}"}
     several = sum(len(entry["index"]) for entry in run.diaries[k] if entry.get("op") == "B") > run.M

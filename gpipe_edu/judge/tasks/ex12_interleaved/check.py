@@ -40,7 +40,7 @@ def judge(exam: Exam, K: int, M: int, V: int) -> Schedule:
     case = exam.case(f"interleaved(K={K}, M={M}, V={V})", in_short(right, K * M * V))
     by_the_rule = 2 * (K - 1) + (V - 1) * K
     case.words = {"ahead": by_the_rule, "all": M * V}
-    traps = dict.fromkeys(("ValueError", "IndexError"), "few-forwards") if M * V < by_the_rule else None
+    traps = dict.fromkeys(("ValueError", "IndexError"), "few-forwards") if by_the_rule > M * V else None
     schedule = read(case, case.ask(traps, K=K, M=M, V=V))
     case.words = {"stop": stop_of(schedule)}
     proposal = Proposal(schedule, right, K, M * V, "interleaved")

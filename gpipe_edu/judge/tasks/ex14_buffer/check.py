@@ -22,7 +22,7 @@ from gpipe_edu.judge.guest.networks import Array, Item, layer_of
 from gpipe_edu.judge.networks import arrays_of_items, draw_digits, items_of
 from gpipe_edu.judge.remote_layers import AskedLayers, PieceRuns, with_other_weights
 from gpipe_edu.judge.tasks.ex14_buffer.perform import FEW, BufferAnswer, BufferQuestion
-from gpipe_edu.judge.weighting import Parts, beliefs_about_gradients, parts_of
+from gpipe_edu.judge.weighting import OTHER_TARGETS, Parts, beliefs_about_gradients, parts_of
 
 _OF_BF16: Final = 0.04
 """How far small gradients of bf16 layers are from those of float64; those of the beliefs are further."""
@@ -67,7 +67,7 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
     case = exam.case(call)
     others = list(map(_short, with_other_weights(items, exam.secret)))
     computed = AskedLayers(dict(enumerate(layers)))
-    answer = case.ask_for(BufferAnswer, asked._replace(items=others), None, computed)
+    answer = case.ask_for(BufferAnswer, asked._replace(items=others), {OTHER_TARGETS: "whole-targets"}, computed)
     ran = PieceRuns(computed.runs_of(0), [place for place, item in enumerate(items) if item])
     case.judge(_about_the_way(asked, answer, ran))
     case.judge(_about_the_form(answer, layers))
