@@ -39,6 +39,9 @@ _MUCH: Final = MEMORY // 2
 _GROWTH: Final = 200_000_000
 """Bytes that are more than right answers need: a process that took so many until its time was over would go on."""
 
+_RUNAWAY: Final = 600_000_000
+"""Bytes more than a process had, over twice what it takes to load PyTorch and to answer right: it is stopped at once."""
+
 _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""
 
@@ -203,7 +206,7 @@ class Sandbox:
             if ended:  # and what it has left behind keeps the pipe open
                 data = None
                 break
-            if limit.over or limit.crowd:
+            if limit.over or limit.crowd or most - at_first > _RUNAWAY:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
                 return Reply(trouble=Trouble("stopped", GROWS if grew else "", where, seconds=limit.seconds))

@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from gpipe_edu.judge import host
 from gpipe_edu.judge.case import Exam, Wrong
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import GROWS, Reply, Trouble
@@ -232,7 +233,24 @@ def test_a_process_that_cannot_begin_is_no_verdict_on_the_answer(tmp_path):
         Sandbox("broken", pack(lambda batch, M: [M]), 30, [str(tmp_path)]).__enter__()
 
 
-def test_memory_without_end_becomes_an_error():
+@pytest.fixture
+def not_looked_at(monkeypatch):
+    """What a process holds, so that only its own limit counts."""
+    monkeypatch.setattr(host, "_RUNAWAY", 2**60)
+
+
+def test_what_takes_far_more_memory_than_right_answers_is_stopped_at_once():
+    def appends(batch, M):
+        kept = []
+        while True:
+            kept.append([len(kept)])
+
+    found = trouble(appends, seconds=600)
+    assert (found.kind, found.message) == ("stopped", GROWS)
+    assert found.where[-1].text.strip() in ("while True:", "kept.append([len(kept)])")
+
+
+def test_memory_without_end_becomes_an_error(not_looked_at):
     def function(batch, M):
         kept = []
         while True:
@@ -281,7 +299,7 @@ def test_a_loop_that_appends_without_end_takes_memory_whatever_ends_it(monkeypat
         assert wrong.value.finding.slip == "memory", told
 
 
-def test_an_answer_that_fits_only_once_becomes_an_error():
+def test_an_answer_that_fits_only_once_becomes_an_error(not_looked_at):
     def function(batch, M):
         return [np.zeros(MEMORY // 2, dtype=np.uint8)]
 
@@ -290,7 +308,7 @@ def test_an_answer_that_fits_only_once_becomes_an_error():
     assert found.message == "the answer is too large to be handed over"
 
 
-def test_memory_without_end_becomes_an_error_where_torch_is_loaded():
+def test_memory_without_end_becomes_an_error_where_torch_is_loaded(not_looked_at):
     pytest.importorskip("torch")
 
     def function(batch, M):
