@@ -40,7 +40,7 @@ _GROWTH: Final = 200_000_000
 """Bytes that are more than right answers need: a process that took so many until its time was over would go on."""
 
 _RUNAWAY: Final = 600_000_000
-"""Bytes more than a process had, over twice what it takes to load PyTorch and to answer right: it is stopped at once."""
+"""Bytes beyond what a process had, over twice what PyTorch and a right answer take: it is stopped at once."""
 
 _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""

@@ -34,6 +34,8 @@ EXAMPLES = [
     ("missing", "F0 W0\nF0 B0", "I0@0", ["I0@0", "device 0"]),
     ("missing", "F0 B0\nF0 I0", "W0@1", ["W0@1", "device 1"]),
     ("missing", "F0 F1 B1 B0\nF0 B0", "F1@1", ["F1@1", "device 1"]),
+    ("missing", "F0 F1 C0", "C1@0", ["C1@0"]),
+    ("missing", "F0 F1 I0 W0", "I1@0", ["I1@0"]),
     ("order", "B0 F0", "B0@0", ["device 0", "B0@0", "F0@0"]),
     ("order", "F0 B0\nF0 B0 R0", "B0@1", ["device 1", "B0@1", "R0@1", "recompute"]),
     ("order", "F0 I0 W0\nF0 W0 I0", "W0@1", ["device 1", "W0@1", "I0@1"]),
@@ -152,6 +154,19 @@ def test_a_huge_index_is_refused_at_once_not_counted_up_to():
     assert [problem.code for problem in problems] == ["out-of-range"]
     problems = Schedule([[Op("F", 0, 10**12), Op("B", 0, 10**12)]]).problems()
     assert {problem.code for problem in problems} == {"out-of-range"}
+
+
+@each(
+    "written, ways",
+    [
+        ("F0 F1 B0", "every stage"),
+        ("F0 F1 R0 B0", "every stage, by B, or by R and B"),
+        ("F0 F1 F2 R0 B0 C1", "every stage, by B, by R and B, or by C"),
+        ("F0 F1 I0 W0 R1 C1", "on a stage by C, by I and W, or by R, I and W"),
+    ],
+)
+def test_what_nobody_has_written_is_not_named(written, ways):
+    assert Schedule.parse(written).problems()[0].message.endswith(ways)
 
 
 def test_every_kind_can_be_missing_its_forward():
