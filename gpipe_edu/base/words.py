@@ -47,6 +47,12 @@ def percent(share: float) -> str:
     return f"{share:.1%}" if share >= 0.001 else f"{share:.0e}"
 
 
+def tell_apart(one: float, other: float, digits: int = 6) -> tuple[str, str]:
+    """Both numbers as text, with `digits` digits, or as many more as it takes to see that they differ."""
+    texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+    return texts if texts[0] != texts[1] or one == other else tell_apart(one, other, digits + 1)
+
+
 def program() -> str:
     """What to type before a command's name: this program's, as it was started. uvx and pipx know no other."""
     return "gpipe-edu" if Path(sys.argv[0]).stem == "gpipe-edu" else "python -m gpipe_edu"

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from gpipe_edu import reference as ref
-from gpipe_edu.base.words import join_words, percent
+from gpipe_edu.base.words import join_words, percent, tell_apart
 from gpipe_edu.judge.case import Case, Exam, Sign, Signs, Traps
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array, Item, layer_of
@@ -164,10 +164,10 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
     requires = (f"requires_grad={asked.follow}", f"requires_grad={came.input_requires}")
     yield Sign("input-changed", came.input_requires != asked.follow, *requires)
     same_input = np.array_equal(came.input_values[..., :-1], asked.x)
-    yield Sign("input-overwritten", not same_input, _row(asked.x), _row(came.input_values[..., :-1]))
+    yield Sign("input-overwritten", not same_input, *_rows(asked.x, came.input_values[..., :-1]))
     # What is kept is made larger, so that a 1 was not drawn.
     yield Sign("dropout-off", any((mask == 1).any() for mask in step.first_masks.values()))
-    rows = (_row(step.truth.output), _row(step.output))
+    rows = _rows(step.truth.output, step.output)
     yield Sign("skipped", step.ran.skipped, "all layers", "some never ran")
     yield Sign("other-order", not step.ran.whole, *rows)
     yield Sign("rounded", not _same_values(step) and _same_values(step, 1e-3), *rows)
@@ -249,5 +249,11 @@ def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
     return exam.success(chart, error=thrifty.error, plain=kept[0], thrifty=kept[1])
 
 
-def _row(value: Array) -> str:
-    return f"shape {value.shape}, first row " + ", ".join(f"{number:.4f}" for number in np.atleast_2d(value)[0][:4])
+def _rows(exact: Array, mine: Array) -> tuple[str, str]:
+    """The shapes of both; and, if they are the same, the first number that differs, of both."""
+    others = np.argwhere(exact != mine) if exact.shape == mine.shape else ()
+    if not len(others):
+        return f"shape {exact.shape}", f"shape {mine.shape}"
+    place = tuple(map(int, others[0]))
+    ours, theirs = tell_apart(float(exact[place]), float(mine[place]))
+    return f"shape {exact.shape}, {ours} at {place}", f"shape {mine.shape}, {theirs} at {place}"

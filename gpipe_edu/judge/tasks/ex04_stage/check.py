@@ -19,7 +19,7 @@ import numpy as np
 
 from gpipe_edu import balance_uniform, gpipe, one_f_one_b, split_batch
 from gpipe_edu import reference as ref
-from gpipe_edu.base.words import percent, plural
+from gpipe_edu.base.words import percent, plural, tell_apart
 from gpipe_edu.judge.case import Exam, Sign, Signs
 from gpipe_edu.judge.findings import Chart, Success, Unwritten
 from gpipe_edu.judge.guest.networks import Array
@@ -164,7 +164,8 @@ def _about_the_forward(asked: StageTraining, run: OpByOp) -> Signs:
     yield Sign("other-output", bool(run.misshapen), expected=run.expected, came=run.misshapen)
     loss, _ = ref.train_sequential(asked.layers, *asked.batches[-1])
     wrong = not abs(run.loss - loss) < 1e-9
-    yield Sign("other-output", wrong, expected=f"loss {loss:.6f}", came=f"loss {run.loss:.6f}")
+    expected, came = tell_apart(loss, run.loss)
+    yield Sign("other-output", wrong, expected=f"loss {expected}", came=f"loss {came}")
 
 
 def _forms(grads: Any) -> list[Any]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpipe_edu import gpipe, split_batch
 from gpipe_edu import reference as ref
+from gpipe_edu.base.words import tell_apart
 from gpipe_edu.judge.case import Belief, Exam, Sign, Signs, try_beliefs
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.guest.networks import Array
@@ -281,9 +282,6 @@ def write_in_digits(expected: Array, came: Array) -> tuple[str, str]:
 
 
 def _write_pair(expected: float, came: float) -> tuple[str, str]:
-    differ = not _near(np.array(came), np.array(expected))
-    texts = ((f"{expected:.{digits}g}", f"{came:.{digits}g}") for digits in (6, 9, 12, 17))
-    found = next(texts)
-    while differ and found[0] == found[1]:
-        found = next(texts)
-    return found
+    if _near(np.array(came), np.array(expected)):
+        return f"{expected:.6g}", f"{came:.6g}"
+    return tell_apart(expected, came)

@@ -96,7 +96,8 @@ def _judge(
     evaluated = all(process.evaluating for process in processes)
     case.judge([Sign("mode-changed", not evaluated, expected="evaluation mode", came="training mode")])
     case.judge(about_weights(run))
-    case.expected, case.came = f"the last process returns {run.true_loss:.6f}", run.loss_in_words
+    truth, case.came = run.losses_in_words
+    case.expected = f"the last process returns {truth}"
     case.judge(about_loss(run))
     for k in reversed(range(K)):  # the last stage first, because errors travel with the gradients
         case.expected = f"process {k}: the gradients of one device"

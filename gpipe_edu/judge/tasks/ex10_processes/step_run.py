@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from gpipe_edu import reference as ref
+from gpipe_edu.base.words import tell_apart
 from gpipe_edu.distributed.diary import Entry
 from gpipe_edu.judge.case import Sign, Signs
 from gpipe_edu.judge.guest.networks import Array, Item, layer_of
@@ -60,9 +61,11 @@ class StepRun:
         return self.processes[-1].loss
 
     @property
-    def loss_in_words(self) -> str:
-        """The same, to be shown."""
-        return str(self.loss) if self.loss is None or isinstance(self.loss, str) else f"{self.loss:.6f}"
+    def losses_in_words(self) -> tuple[str, str]:
+        """The true one and that of the last process, to be shown."""
+        if self.loss is None or isinstance(self.loss, str):
+            return f"{self.true_loss:.6g}", str(self.loss)
+        return tell_apart(self.true_loss, self.loss)
 
     @cached_property
     def stages(self) -> list[slice]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from gpipe_edu.base.words import tell_apart
 from gpipe_edu.judge.bill import OF_ACTIVATIONS, OF_STATE, Beliefs, Count, Model, Plan, activations, state, ways
 from gpipe_edu.judge.case import Case, Exam, Sign
 from gpipe_edu.judge.findings import Success
@@ -101,7 +102,8 @@ def _judge(asked: Sequence[_Asked], column: int, name: str, count: Count, belief
         if wrong:
             k = wrong[0]
             mine, truth = bill.rows[k][column], count(bill.model, bill.plan, k)
-            difference = f"{name} of device {k}: {_gigabytes(mine)}, and it is {_gigabytes(truth)}"
+            ours, theirs = tell_apart(float(mine) / 1e9, float(truth) / 1e9, 4)
+            difference = f"{name} of device {k}: {ours} GB, and it is {theirs} GB"
             bill.case.difference = difference
             bill.case.judge(_reasons(asked, column, count, beliefs))
             bill.case.judge([Sign(f"{name}-off")])
