@@ -150,8 +150,7 @@ def difference(schedule: Schedule, expected: Schedule) -> str:
         for place in range(max(len(row), len(other))):
             ours, theirs = row[place : place + 1], other[place : place + 1]
             if ours != theirs:
-                write = Op.label.fget if at_home else str
-                labels = [write(ops[0]) if ops else "nothing" for ops in (ours, theirs)]
+                labels = [(ops[0].label if at_home else str(ops[0])) if ops else "nothing" for ops in (ours, theirs)]
                 return f"device {device}, place {place}: {labels[0]} instead of {labels[1]}"
     return f"{schedule.devices} rows instead of {expected.devices}" if schedule.devices != expected.devices else ""
 

@@ -251,9 +251,8 @@ def _digits(exam: Exam, rng: Random, numbers: np.random.Generator) -> Success:
 
 def _rows(exact: Array, mine: Array) -> tuple[str, str]:
     """The shapes of both; and, if they are the same, the first number that differs, of both."""
-    others = np.argwhere(exact != mine) if exact.shape == mine.shape else ()
-    if not len(others):
+    if np.array_equal(exact, mine) or exact.shape != mine.shape:
         return f"shape {exact.shape}", f"shape {mine.shape}"
-    place = tuple(map(int, others[0]))
+    place = tuple(map(int, np.argwhere(exact != mine)[0]))
     ours, theirs = tell_apart(float(exact[place]), float(mine[place]))
     return f"shape {exact.shape}, {ours} at {place}", f"shape {mine.shape}, {theirs} at {place}"

@@ -82,8 +82,8 @@ def _beliefs_about_memory(mine: Proposal) -> Iterator[Sign]:
         yield Sign("w-behind-f", at_pace and any("IFW" in row for row in mine.kinds), difference=first)
         words |= {"ahead": ahead[k], "right": expected_ahead[k]}
         yield Sign("more-ahead", ahead[k] > expected_ahead[k], difference=first, words=words)
-        words |= {"late": plural(delays[k], "micro-batch"), "room": k}
-        yield Sign("too-late", at_pace and delays[k] > k, difference=first, words=words)
+        late = {"late": plural(delays[k], "micro-batch"), "room": k}
+        yield Sign("too-late", at_pace and delays[k] > k, difference=first, words={**words, **late})
         yield Sign("holds-too-much", difference=first, words=words)
 
 
