@@ -135,4 +135,4 @@ def test_in_a_browser_it_is_what_judges(monkeypatch):
     def split(batch, M):
         return [batch] * M
 
-    assert pool.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "doubled"
+    assert pool.judge_apart(find_exercise("ex01/splitting"), pack(split), 1).finding.slip == "not-cut"

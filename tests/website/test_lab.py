@@ -137,7 +137,7 @@ def test_the_probe(lab_address, open_page):
     open_notebook(page, lab_address, "notebooks/probe.ipynb")
     found = run(page)
     assert errors(found) == {}
-    assert text(found["wrong"]) == "REFUSED doubled\n"
+    assert text(found["wrong"]) == "REFUSED not-cut\n"
     assert text(found["right"]) == "PASSED\n"
     assert text(found["endless"]) == "REFUSED endless\n"
     assert text(found["kept"]) == "/drive/gpipe_edu/progress.json\n"
