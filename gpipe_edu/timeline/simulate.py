@@ -62,17 +62,51 @@ class Ends(NamedTuple):
 
 
 def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
-    """What `simulate` says of when devices are ready, in half the time, for those who compare many schedules.
+    """What `simulate` says of when devices are ready, in a third of the time, for those who compare many schedules.
 
-    The schedule must be one that can run, such as a recipe's: that is not looked at.
+    The schedule must be one that can run, such as a recipe's: that is not looked at. Then an op waits for its turn and
+    for what comes from another stage, so times are all that has to be kept. Pairs run apart.
     """
-    table = costs.table(schedule.stages)
-    spans, _ = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link, overlap=costs.overlap)
-    last, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
-    for device, _, start, end in spans:
-        last[device] = end
-        busy[device] += end - start
-    return Ends(tuple(last), tuple(busy))
+    table, home, stages = costs.table(schedule.stages), schedule.device_of_stage, schedule.stages
+    send, link = costs.send, costs.link
+    # By stage, when what it needs of each micro-batch is there: activations, gradients. None: not yet.
+    unknown: list[float | None] = [None] * schedule.micro_batches
+    arrives = {kind: [unknown.copy() for _ in range(stages)] for kind in "FB"}
+    arrives["F"][0] = arrives["B"][-1] = [0.0] * schedule.micro_batches
+    arrives |= {"C": arrives["B"], "I": arrives["B"]}
+    free, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
+    idle_from = [[0.0] * schedule.devices for _ in free]  # per link: when its last message has left it
+    left = [iter(row) for row in schedule.rows]
+    heads = [next(row, None) for row in left]
+    awake = list(range(schedule.devices))
+    while awake:
+        device = awake.pop()
+        now, links = free[device], idle_from[device]
+        op = heads[device]
+        while op is not None:
+            kind, m, stage = op
+            waits = arrives.get(kind)
+            if waits is not None:
+                there = waits[stage][m]
+                if there is None:
+                    break
+                if there > now:
+                    now = there
+            seconds = table[kind][stage]
+            now += seconds
+            busy[device] += seconds
+            goal = stage + 1 if kind == "F" else stage - 1
+            if waits is not None and 0 <= goal < stages:
+                target, there = home[goal], now
+                if target != device:
+                    if link:
+                        there = links[target] = max(now, links[target]) + link
+                    there += send
+                    awake.append(target)
+                waits[goal][m] = there
+            op = next(left[device], None)
+        free[device], heads[device] = now, op
+    return Ends(tuple(free), tuple(busy))
 
 
 def replay(
