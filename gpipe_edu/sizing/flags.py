@@ -193,10 +193,19 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
         schedule = f"--{_TITAN_SCHEDULE} {known}" if known else _as_csv(plan)
         found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]
-        found += [_schedule(plan, schedule)]
+        found += [_uneven_groups(plan) or _schedule(plan, schedule)]
         if plan.V > 2:  # two stages a rank are its own choice
             found += [_stages(plan)]
     return found
+
+
+def _uneven_groups(plan: Plan) -> Flag | None:
+    """PyTorch refuses M where its M // K groups are not equal."""
+    groups = max(1, plan.M // plan.K)
+    if plan.recipe not in ("interleaved", "interleaved_zero_bubble") or plan.M % groups == 0:
+        return None
+    text = f"{plan.recipe} is {NONE} for M={plan.M}: PyTorch wants {groups} equal groups of micro-batches"
+    return Flag("schedule", text, f"{plan.recipe} with M={plan.M}")
 
 
 def _stages(plan: Plan) -> Flag:

@@ -43,7 +43,10 @@ from . import costs
 from .job import Job
 from .stages import Counter, Group
 
-SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "breadth_first", "zero_bubble", "zero_bubble_v")
+SCHEDULES: Final = (
+    *("gpipe", "1f1b", "interleaved", "breadth_first", "zero_bubble"),
+    *("interleaved_zero_bubble", "zero_bubble_v"),
+)
 """The schedules that one may plan with; the course's others recompute, or are naive."""
 
 RECOMPUTES: Final = {
@@ -283,13 +286,27 @@ class Plan:
         kinds = ("FIW" if self._splits else "FB") + "R" * (self.recompute == "stage")
         table = {kind: self._seconds(kind) for kind in kinds}
         work = self._per_device(_sums(*table.values()))
+        begins = [done + k * hop for k, done in enumerate(accumulate(table["F"][: self.K - 1], initial=0.0))]
+        if self.recipe == "zero_bubble_v":  # which of its ops end a device's row is left open
+            return max(a + self.M * busy + end for a, busy, end in zip(begins, work, after, strict=True))
+        behind = self._weights_behind if self._splits else (0.0,) * self.K
+        end = found = 0.0  # of the backwards of the device behind, of all devices so far
+        for k in reversed(range(self.K)):
+            back = end + hop + table["I" if self._splits else "B"][k] if end else 0.0
+            end = max(begins[k] + self.M * work[k] - behind[k], back)
+            found = max(found, end + behind[k] + after[k])
+        return found
 
-        def on_the_way(kind: str) -> list[float]:
-            return [done + k * hop for k, done in enumerate(accumulate(table[kind][: self.K - 1], initial=0.0))]
-
-        # Where backwards are split, a weight gradient may come last, and nothing waits for it.
-        ends = after if self._splits else map(max, after, [behind + after[0] for behind in on_the_way("B")])
-        return max(a + self.M * busy + end for a, busy, end in zip(on_the_way("F"), work, ends, strict=True))
+    @property
+    def _weights_behind(self) -> list[float]:
+        """Per device k, seconds of the weight gradients behind its last input gradient: k, which were put off, and its
+        own. All of the last group pass one stage before the next."""
+        groups = max(1, self.M // self.K)
+        seconds, size = self._seconds("W"), self.M // groups
+        return [
+            sum(seconds[v * self.K + k] * min(size, max(0, k + 1 - v * size)) for v in range(self.V))
+            for k in range(self.K)
+        ]
 
     @cached_property
     def parts(self) -> dict[str, float]:
@@ -326,13 +343,15 @@ class Plan:
     def _kept(self) -> list[tuple[float, float, float]]:
         """Per stage: bytes that each micro-batch in flight keeps; that it has besides from its recompute to its W,
         where backwards are split; and that only the one at work has."""
-        stages = list(zip(self._stages.boundaries, self._stages.total, self._stages.largest, strict=True))
-        return {
-            "none": [(start + layers.stored, 0.0, 0.0) for start, layers, _ in stages],
-            "selective": [(start + layers.stored - layers.scores, 0.0, most.scores) for start, layers, most in stages],
-            "full": [(layers.entering, layers.stored, most.stored) for _, layers, most in stages],
-            "stage": [(start, layers.stored, 0.0 if self._splits else layers.stored) for start, layers, _ in stages],
-        }[self.recompute]
+        stages = zip(self._stages.boundaries, self._stages.total, self._stages.largest, strict=True)
+        if self.recompute == "none":
+            return [(start + layers.stored, 0.0, 0.0) for start, layers, _ in stages]
+        if self.recompute == "selective":
+            return [(start + layers.stored - layers.scores, 0.0, most.scores) for start, layers, most in stages]
+        if self.recompute == "full":
+            return [(layers.entering, layers.stored, most.stored) for _, layers, most in stages]
+        split = self._splits
+        return [(start, layers.stored, 0.0 if split else layers.stored) for start, layers, _ in stages]
 
     @cached_property
     def weights(self) -> tuple[float, ...]:

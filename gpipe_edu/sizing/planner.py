@@ -46,6 +46,10 @@ V only where it saves more than `TIE`. So many samples have every size of micro-
 M is one."""
 
 
+USUAL: Final = tuple(name for name in SCHEDULES if name != "interleaved_zero_bubble")
+"""What is weighed without being named. Torchtitan alone has the other, and neither ZeRO-1 nor every V: with it the
+answers of docs/cluster.md would be a hundredth faster, and run nowhere."""
+
 ANY: Final = "any"
 """Of the systems that could run a plan: none is asked for."""
 
@@ -57,7 +61,7 @@ class SearchSpace(NamedTuple):
     tensor: tuple[int, ...] = (1, 2, 4, 8)
     sequence: tuple[bool, ...] = (True,)  # without it a tensor group is never faster, and never smaller
     context: tuple[int, ...] = (1, 2, 4, 8, 16)
-    schedules: tuple[str, ...] = SCHEDULES
+    schedules: tuple[str, ...] = USUAL
     V: tuple[int, ...] = (2, 4, 8)
     recompute: tuple[str, ...] = tuple(RECOMPUTES)
     on: str = ANY  # a system that must have all that a plan wants
@@ -258,7 +262,7 @@ class Planner:
         lacks = lacking(best).items()
         words = "; ".join(f"{system} lacks {join_words(things, last=' and ')}" for system, things in lacks)
         text = f"No system of `plan --flags` runs the best plan: {words}."
-        runs = _fastest(plan for plan in self.plans if not all(lacking(plan).values()))
+        runs = _fastest(self.plans, where=lambda plan: not all(lacking(plan).values()))
         if runs is None:
             return f"{text} They run no other that fits, either."
         system = next(system for system, things in lacking(runs).items() if not things)
@@ -436,7 +440,8 @@ def _wrap(sentences: str) -> list[str]:
 
 def _line(plan: Plan, step: str) -> str:
     k, (tensor, sequence, context) = plan.fullest, plan.group
-    schedule = "-" if plan.K == 1 else plan.schedule + (f" {plan.V}" if form_of(plan.schedule).takes_V else "")
+    schedule = "-" if plan.K == 1 else _SHORT.get(plan.schedule, plan.schedule)
+    schedule += f" {plan.V}" if plan.K > 1 and form_of(plan.schedule).takes_V else ""
     group = f"{tensor}" + ("" if sequence else "-") + (f"x{context}" if context > 1 else "")
     knobs = f"{plan.D:>4} {plan.K:>3} {plan.M:>4} {group:>2} {plan.zero:>4} {schedule:<13} {plan.recompute:<9}"
     sizes = " ".join(f"{size(count):>7}" for count in (plan.state[k], plan.activations[k], plan.memory[k]))
@@ -454,11 +459,12 @@ def effect(plan: Plan, best: Plan) -> str:
     return f"{slower}, {'the same memory' if now == was else f'{now} instead of {was}'}"
 
 
-def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:
+def _fastest(plans: Iterable[Plan], limit: float = inf, where: Callable[[Plan], bool] = lambda _: True) -> Plan | None:
     """The simplest of the plans that fit and take no longer than any other, but for the tie, nor than the limit.
 
     The most promising plan is looked at first, with its floor, then with its bound, and only then simulated: what is
     left when one stands in front with its step is slower. Those behind it are looked at only where they are simpler.
+    where: asked last.
     """
     best: Plan | None = None
     heap = [(plan.floor, 0, index, plan) for index, plan in enumerate(plans)]
@@ -469,7 +475,7 @@ def _fastest(plans: Iterable[Plan], limit: float = inf) -> Plan | None:
             continue
         if known == 0:
             heappush(heap, (max(plan.bound, plan.floor), 1, index, plan))
-        elif known == 1 and plan.fits:
+        elif known == 1 and plan.fits and where(plan):
             heappush(heap, (plan.step, 2, index, plan))
         elif known == 2:
             limit, best = min(limit, plan.step * (1 + TIE)), plan
@@ -504,7 +510,13 @@ def _simplicity(plan: Plan) -> tuple[int, ...]:
 
 _RECOMPUTES: Final = tuple(RECOMPUTES)
 
-_ORDER: Final = ("1f1b", "gpipe", "interleaved", "zero_bubble", "zero_bubble_v", "breadth_first")
+_ORDER: Final = (
+    *("1f1b", "gpipe", "interleaved", "zero_bubble"),
+    *("interleaved_zero_bubble", "zero_bubble_v", "breadth_first"),
+)
+
+_SHORT: Final = {"interleaved_zero_bubble": "interl_zb"}
+"""Names for a table's column."""
 
 
 def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:

@@ -160,6 +160,17 @@ def test_it_says_where_the_fastest_run_and_plans_for_one_system_alone(run):
     assert re.match(r"D=.*?: [\d.]+ m?s; runs in ", homes)
     _, out, _ = run(*asked, "--on", "megatron")
     assert " ".join(out.split()).endswith("Only what Megatron-LM (Megatron Core 0.19) runs.")
+    assert "interleaved_zero_bubble" not in out
+
+
+def test_what_torchtitan_alone_has_is_weighed_for_it_alone(run):
+    asked = ["--model", "gpt2", "--devices", "4", "--batch", "8", "--zero", "2", "--json"]
+    for more, weighed in (([], False), (["--on", "torchtitan"], True), (["--on", "deepspeed"], False)):
+        assert ("interleaved_zero_bubble" in json.loads(run(*asked, *more)[1])["ways"]["schedules"]) == weighed
+    named = ["--schedule", "interleaved_zero_bubble"]
+    for more in ([], ["--on", "torchtitan"]):
+        answer = json.loads(run(*asked, "--all", *named, *more)[1])
+        assert {plan["schedule"] for plan in answer["plans"]} == {None, "interleaved_zero_bubble"}
 
 
 def test_all_shows_every_plan(run):

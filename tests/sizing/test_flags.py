@@ -144,6 +144,27 @@ def test_schedules_have_pytorch_s_names():
         assert ("pipeline_parallel_schedule_csv" in text) == (schedule == "zero_bubble")
 
 
+@each("schedule", ["interleaved", "interleaved_zero_bubble"])
+def test_where_pytorch_refuses_uneven_groups_torchtitan_is_said_to_lack_them(schedule):
+    torch = pytest.importorskip("torch", reason="asks PyTorch")
+    from torch.distributed.pipelining.schedules import get_schedule_class
+
+    about = {"group_size": 3, "group_rank": 0, "num_stages": 6, "is_first": True, "is_last": False}
+    stages = [SimpleNamespace(submod=torch.nn.Identity(), has_backward=True, stage_index=k, **about) for k in (0, 3)]
+    job = JOB._replace(machine=JOB.machine._replace(devices=6, node=6))
+    for M in range(1, 16):
+        plan = Plan(job, 1, 3, M, schedule=schedule)
+        lacks = lacking(plan)[TORCHTITAN]
+        assert lacks in ([], [f"{schedule} with M={M}"])
+        name = {"interleaved": "Interleaved1F1B", "interleaved_zero_bubble": "InterleavedZeroBubble"}[schedule]
+        if lacks:
+            with pytest.raises(ValueError, match="multiple of the number of rounds"):
+                get_schedule_class(name)(stages, M)
+        else:
+            assert get_schedule_class(name)(stages, M)
+            assert name in said(plan)[TORCHTITAN]
+
+
 def test_a_schedule_that_torchtitan_has_no_name_for_is_a_file_that_a_command_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for plan in (Plan(JOB, 2, 4, 4, schedule="zero_bubble"), Plan(JOB, 1, 4, 2, schedule="1f1b")):

@@ -138,6 +138,7 @@ def test_torchtitans_words():
     two = text.replace("--parallelism.pipeline_parallel_layers_per_stage 2 ", "")
     assert planned(two).V == 2  # as torchtitan gives schedules of several stages
     assert planned(two.replace("Interleaved1F1B", "1F1B")).balance == (4, 4, 4, 4)
+    assert "interleaved_zero_bubble V=2" in planned(two.replace("Interleaved1F1B", "InterleavedZeroBubble")).knobs
 
 
 def test_torchtitans_cut_of_blocks(tmp_path):

@@ -263,6 +263,14 @@ def test_no_step_is_shorter_than_its_bound(schedule, recompute):
             assert plan.floor <= plan.step * (1 + 1e-12)
 
 
+@each("schedule", ["1f1b", "interleaved", "zero_bubble", "interleaved_zero_bubble"])
+def test_the_bound_is_the_step_where_stages_are_even_and_links_free(schedule):
+    for K, M in ((2, 4), (4, 8), (8, 16), (4, 2)):
+        if M >= K or schedule in ("1f1b", "zero_bubble"):
+            plan = Plan(EVEN_JOB, 1, K, M, schedule=schedule)
+            assert plan.bound == pytest.approx(plan.step)
+
+
 @each("schedule", SCHEDULES)
 @each("recompute", RECOMPUTES)
 def test_the_parts_of_a_step_are_the_step(schedule, recompute):

@@ -8,8 +8,8 @@ import pytest
 from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, guide, mlp, presets, transformer
 from gpipe_edu.sizing.flags import SYSTEMS, lacking, where
 from gpipe_edu.sizing.page.picture import as_html
-from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
-from gpipe_edu.sizing.planner import ANY, LONG, TIE, bar, duration, size
+from gpipe_edu.sizing.plan import RECOMPUTES, ZERO
+from gpipe_edu.sizing.planner import ANY, LONG, TIE, USUAL, bar, duration, size
 from gpipe_edu.sizing.systems import full_name
 from tests.each import each
 
@@ -129,7 +129,7 @@ def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
     guide = Planner(job)
     assert {plan.zero for plan in guide.plans} == set(ZERO)
     assert {plan.recompute for plan in guide.plans} == set(RECOMPUTES)
-    assert {plan.schedule for plan in guide.plans if plan.K > 1} == set(SCHEDULES)
+    assert {plan.schedule for plan in guide.plans if plan.K > 1} == set(USUAL)
     assert {plan.group.tensor for plan in guide.plans} == {1, 2, 4}  # of six devices, in nodes of four
     assert {plan.group.context for plan in guide.plans} == {1, 2, 4}  # each has as many tokens as is said
     only = SearchSpace(zero=(1,), schedules=("gpipe", "zero_bubble"), context=(2,), tensor=(2,), sequence=(False,))

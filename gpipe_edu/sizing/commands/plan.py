@@ -173,6 +173,8 @@ def run(
             seconds, knobs = measured_step(calibrate)
             job, factor = calibrated(job, seconds, **knobs)
         chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None} | {"on": on}
+        if on == "torchtitan":
+            chosen = {"schedules": SCHEDULES} | chosen  # it has them all
         guide = Planner(job, SearchSpace()._replace(**chosen))
         own_plan = mine and like.plan_like(mine, job)
     plans = list(guide.plans) if everything else guide.rows()
