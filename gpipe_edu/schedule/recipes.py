@@ -146,7 +146,8 @@ def breadth_first(K: int, M: int, V: int) -> Schedule:
 
     The bubble is that of interleaved 1F1B for M >= K. All micro-batches stay in flight, as in GPipe; in return a device
     stays with one stage, so what replicas or shards exchange for each stage is sent once and can overlap with compute
-    (Lamy-Poirier 2022, arXiv 2211.05953).
+    (Lamy-Poirier 2022, arXiv 2211.05953). PyTorch's ScheduleLoopedBFS begins its backwards with the last micro-batch,
+    where this begins with the first: with all forwards done, that changes no time.
 
     Raises ValueError unless K, M and V are at least 1.
     """
