@@ -5,10 +5,13 @@ can't hide in its own test. Slow and obvious on purpose: legality by playing the
 relaxing start times until nothing moves.
 """
 
+import functools
 import heapq
 import itertools
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection
+
+import numpy as np
 
 PlainOp = tuple[str, int, int]
 Rows = list[list[PlainOp]]
@@ -178,6 +181,33 @@ def times(rows: Rows, duration, send=0) -> dict[PlainOp, tuple[float, float]]:
             if start[op] < earliest:
                 start[op], moved = earliest, True
     return {op: (start[op], start[op] + duration(op)) for op in home}
+
+
+def blocks(schedule) -> list[list[tuple[PlainOp, ...]]]:
+    """The rows of a package schedule in blocks of plain tuples: a pair is one, any other op is one alone."""
+    pairs = {tuple(one): (tuple(one), tuple(other)) for one, other in schedule.pairs}
+    seconds = {other for _, other in pairs.values()}
+    return [[pairs.get(op, (op,)) for op in row if op not in seconds] for row in plain(schedule)]
+
+
+def ends(rows: list[list[tuple[PlainOp, ...]]], lasts) -> list:
+    """When each device has run its blocks. A block starts when its device is free and all that its ops need of others
+    has ended, and what it makes leaves at its end. `lasts(block)` may be an array: of as many costs at once."""
+    there = {op for row in rows for block in row for op in block}
+    stages = 1 + max(k for _, _, k in there)
+    left, free, ended = [deque(row) for row in rows], [0.0] * len(rows), {}
+    while any(left):
+        before = len(ended)
+        for device, row in enumerate(left):
+            while row:
+                needs = [need for op in row[0] for need in inputs(op, there, stages) if need not in row[0]]
+                if not all(need in ended for need in needs):
+                    break
+                block = row.popleft()
+                free[device] = functools.reduce(np.maximum, map(ended.get, needs), free[device]) + lasts(block)
+                ended |= dict.fromkeys(block, free[device])
+        assert len(ended) > before, "it can't run"
+    return free
 
 
 def events(rows: Rows, duration, latency, occupied) -> tuple[dict[PlainOp, tuple], dict[PlainOp, tuple]]:

@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer.main
 
@@ -205,6 +206,25 @@ def test_where_a_way_is_bound_sending_takes_as_long_as_the_work(row):
         assert shown is None or float(shown[1].replace(",", "")) == pytest.approx(value, abs=1)
         assert shown or not stated or stated == "the same"
         assert f"(S = {machine.speed / rate:,.0f})" in " ".join(PAGE.split())
+
+
+def test_a_ring_hides_the_keys_of_causal_attention_up_to_the_bound_with_half_of_the_square():
+    """3,000 random blocks, counted pair by pair for a device that has two of 2C equal pieces, the first with the last.
+    A ring sends C - 1 of C parts, the bound counts all: so hidden up to it, and bound by links from one device more."""
+    draw = np.random.default_rng(0)
+    sizes = (draw.integers(low, high, 3000) for low, high in ((2, 65), (8, 129), (16, 257), (1, 9)))
+    for C, piece, w, g, near in zip(*sizes, draw.uniform(0.5, 2, 3000), strict=True):
+        s = 2 * C * piece
+        S = near * (6 * w + s / 2) * g / C
+        mine = np.r_[:piece, s - piece : s]  # of each token, how many stand in front of it
+        work = 24 * w**2 * len(mine) + 4 * w * np.sum(mine + 1)
+        sent = (C - 1) * (s / C) * 2 * 2 * w / g  # keys and values of 2 bytes
+        bound = (6 * w + s / 2) * g / S
+        if bound >= C:
+            assert sent * S <= work
+        if bound * (1 + 1 / s) < C - 1:
+            assert sent * S > work
+    assert "context parallelism has s / 2 in place of s" in " ".join(PAGE.split())
 
 
 def test_the_knobs_are_arguments():
