@@ -348,6 +348,8 @@ class Form(NamedTuple):
     splits: bool
     """Whether backwards are I and W."""
     recomputes: bool
+    pairs: bool = False
+    """Whether some forwards and backwards run as one block."""
 
 
 def form_of(name: str) -> Form:
@@ -357,9 +359,10 @@ def form_of(name: str) -> Form:
 
 @cache  # an explorer asks for each chart of its page
 def _form(recipe: Callable[..., Schedule]) -> Form:
-    small = recipe(2, 2)
+    small = recipe(2, 4)  # with fewer micro-batches DualPipeV has no pairs
     kinds = {op.kind for row in small.rows for op in row}
-    return Form("V" in signature(recipe).parameters, small.stages // 2, "W" in kinds, not kinds.isdisjoint("RC"))
+    takes_V, again = "V" in signature(recipe).parameters, not kinds.isdisjoint("RC")
+    return Form(takes_V, small.stages // 2, "W" in kinds, again, bool(small.pairs))
 
 
 def by_name(name: str, K: int, M: int) -> Schedule:

@@ -54,15 +54,35 @@ def cut_off(page):
     )
 
 
-@pytest.mark.parametrize("given", [ge.gpipe(4, 8), ge.interleaved(4, 8, 2), ge.zero_bubble(4, 8)], ids=str)
-def test_the_explorer_fits(show, given):
-    page = show(ge.gantt(given))
-    assert bottom(page, ".ge-gantt") <= MOST
-    rows = page.eval_on_selector_all(
+def rows_of_controls(page):
+    """Where rows of the explorer's controls begin."""
+    return page.eval_on_selector_all(
         ".ge-controls :is(label, button, .ge-count)",
         "all => [...new Set(all.filter(x => x.offsetHeight).map(x => x.offsetTop))]",
     )
-    assert len(rows) == 2, "controls in two rows"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [ge.gpipe(4, 8), ge.interleaved(4, 8, 2), ge.zero_bubble(4, 8), ge.combined_one_f_one_b(4, 8, 2)],
+    ids=lambda schedule: schedule.name,
+)
+def test_the_explorer_fits(show, given):
+    page = show(ge.gantt(given))
+    assert bottom(page, ".ge-gantt") <= MOST
+    assert len(rows_of_controls(page)) == 2, "controls in two rows"
+
+
+def test_what_hides_of_a_block_is_asked_where_there_are_blocks(show):
+    page = show(ge.gantt(ge.dual_pipe_v(4, 8)))
+    box = page.get_by_label("Share of the shorter op of a block that hides behind the longer one")
+    assert "54" in page.inner_text(".ge-figures")
+    assert len(rows_of_controls(page)) == 2
+    box.fill("1")
+    page.wait_for_function("() => document.querySelector('.ge-figures').innerText.includes('44')")
+    page.select_option('[data-name="schedule"]', "gpipe")
+    box.wait_for(state="hidden")
+    assert page.problems == []
 
 
 def test_the_answer_stands_above_what_one_points_at_and_nothing_moves(show):

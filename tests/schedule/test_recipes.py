@@ -45,7 +45,8 @@ def test_every_recipe_is_legal_at_every_size_by_doctor_and_oracle(name):
         ("zero_bubble", Form(takes_V=False, stages=1, splits=True, recomputes=False)),
         ("interleaved_zero_bubble", Form(takes_V=True, stages=2, splits=True, recomputes=False)),
         ("zero_bubble_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
-        ("dual_pipe_v", Form(takes_V=False, stages=2, splits=True, recomputes=False)),
+        ("dual_pipe_v", Form(takes_V=False, stages=2, splits=True, recomputes=False, pairs=True)),
+        ("combined_1f1b", Form(takes_V=True, stages=2, splits=False, recomputes=False, pairs=True)),
     ],
 )
 def test_a_recipe_says_by_itself_what_it_is(name, form):

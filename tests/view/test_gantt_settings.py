@@ -69,6 +69,12 @@ def test_transfer_time_delays_what_comes_from_elsewhere():
     assert Settings("gpipe", 2, 1, send=0.5).timeline().makespan == 3 + 3 + 2 * 0.5
 
 
+def test_what_hides_of_a_block_shortens_a_step_with_blocks():
+    assert [Settings("dual_pipe_v", 4, 8, F=0.5, B=1, overlap=each).timeline().makespan for each in (0, 1)] == [27, 22]
+    assert Settings("dual_pipe_v", 4, 8, overlap=1, factors=(2,)).costs().overlap == 1
+    assert Settings("gpipe", 4, 8, overlap=1).timeline().makespan == Settings("gpipe", 4, 8).timeline().makespan
+
+
 def test_a_schedule_s_name_is_taken_as_a_terminal_takes_it():
     assert Settings("1F1B", 2, 2) == Settings("1f1b", 2, 2)
     assert Settings("Zero-Bubble").schedule == "zero_bubble"
@@ -92,6 +98,8 @@ def test_a_schedule_s_name_is_taken_as_a_terminal_takes_it():
         ),
         ({"F": -1}, ValueError, "F is -1; it must be finite and at least 0"),
         ({"B": 1e9}, ValueError, "B is 1e\\+09; choose 0 to 1000"),
+        ({"overlap": 1.5}, ValueError, "overlap is 1.5; choose 0 to 1"),
+        ({"overlap": None}, ValueError, "overlap is empty; type a number"),
         ({"F": "two"}, TypeError, "F is 'two'; it must be a number"),
         ({"factors": [1, None]}, ValueError, "factors is empty; type a number"),
         ({"factors": [1, -2]}, ValueError, "factors\\[1\\] is -2"),

@@ -150,6 +150,7 @@ def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | 
 
 def _note(settings: Settings) -> str:
     costs = f"F = {settings.F:g}, B = {settings.B:g}, R = {settings.R:g}, transfer = {settings.send:g}"
+    costs += f", {settings.overlap:g} of the shorter op of a block hidden" if settings.overlap else ""
     uneven = f", stages times {', '.join(f'{factor:g}' for factor in settings.factors)}" if settings.factors else ""
     return (
         f"This page works without a kernel: its charts were computed in advance, with the costs {costs}{uneven}. Other "

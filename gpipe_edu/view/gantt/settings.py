@@ -23,7 +23,8 @@ MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
 
 @dataclass(frozen=True)
 class Settings:
-    """The explorer's controls. factors: how many times the costs each stage takes, 1 for those not given.
+    """The explorer's controls. factors: how many times the costs each stage takes, 1 for those not given. overlap: how
+    much of the shorter op of a block hides behind the longer one.
 
     Raises ValueError or TypeError, in one sentence, for what the controls do not allow.
     """
@@ -38,6 +39,7 @@ class Settings:
     R: float = 1
     send: float = 0
     link: float = 0
+    overlap: float = 0
     factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -51,6 +53,8 @@ class Settings:
                 raise ValueError(f"{name} is {getattr(self, name)}; choose 1 to {MOST[name]}")
         for name in ("F", "B", "R", "send", "link"):
             _check_cost(name, number(name, getattr(self, name)))
+        if number("overlap", self.overlap) > 1:
+            raise ValueError(f"overlap is {self.overlap:g}; choose 0 to 1")
         object.__setattr__(self, "factors", numbers("factors", self.factors))
         for index, factor in enumerate(self.factors):
             _check_cost(f"the factor of stage {index}", factor)
@@ -91,11 +95,12 @@ class Settings:
 
     def costs(self) -> Costs:
         """The cost of every kind of op, per stage where stages are uneven."""
+        links: dict[str, Any] = {"send": self.send, "link": self.link, "overlap": self.overlap}
         if set(self.factors) <= {1}:
-            return Costs(F=self.F, B=self.B, R=self.R, send=self.send, link=self.link)
+            return Costs(F=self.F, B=self.B, R=self.R, **links)
         factors = [*self.factors, *[1] * self.stages][: self.stages]
         F, B, R = ([cost * factor for factor in factors] for cost in (self.F, self.B, self.R))
-        return Costs(F=F, B=B, R=R, send=self.send, link=self.link)
+        return Costs(F=F, B=B, R=R, **links)
 
     def timeline(self) -> Timeline:
         """The planned timeline. Cached, for controls that go back and forth."""

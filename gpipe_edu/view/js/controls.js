@@ -74,6 +74,7 @@ export function createControls(host, offer, { settings, on }) {
     : count("K", "devices K", now.K, Math.max(16, now.K), limits.K) +
       count("M", "micro-batches M", now.M, Math.max(64, now.M), limits.M);
   const chunks = grid ? "" : number("V", "V", now.V, limits.V, { words: "Stages per device V", least: 1, step: 1 });
+  const hidden = grid ? "" : number("overlap", "hidden", now.overlap, 1, { words: "Share of the shorter op of a block that hides behind the longer one", step: 0.25 });
   const costs = Object.entries(COSTS)
     .map(([name, [label, words]]) => number(name, label, now[name], limits.cost, { words }))
     .join("");
@@ -86,7 +87,7 @@ export function createControls(host, offer, { settings, on }) {
     (grid
       ? ""
       : `<div class="ge-row" role="group" aria-label="Time of an op"><span class="ge-only-looped">${chunks}</span>` +
-        `<span class="ge-name">time of</span>${costs}` +
+        `<span class="ge-name ge-time-of">time of</span>${costs}<span class="ge-only-pairs">${hidden}</span>` +
         `<button type="button" class="ge-word" data-do="uneven" aria-expanded="false" title="How many times the costs each stage takes" ${KEPT}>Uneven</button>` +
         `<span class="ge-gap"></span><button type="button" class="ge-word" data-do="keep" aria-pressed="false" ${KEPT}>Keep to compare</button>` +
         `<button type="button" class="ge-word" data-do="reset" ${KEPT}>Start again</button></div>` +
@@ -121,9 +122,13 @@ export function createControls(host, offer, { settings, on }) {
       input.setAttribute("aria-valuetext", now[input.dataset.stops]);
       input.nextElementSibling.textContent = now[input.dataset.stops];
     }
-    const { takes_V, splits } = offer.schedules[now.schedule];
+    const { takes_V, splits, pairs } = offer.schedules[now.schedule];
     const looped = host.querySelector(".ge-only-looped");
     if (looped) looped.hidden = !takes_V;
+    const blocks = host.querySelector(".ge-only-pairs");
+    if (blocks) blocks.hidden = !pairs;
+    const words = host.querySelector(".ge-time-of"); // beside V and what hides there is no room for them
+    if (words) words.hidden = pairs && takes_V;
     for (const option of host.querySelectorAll('[data-name="recompute"] option')) {
       option.disabled = option.value === "late" && splits;
     }
