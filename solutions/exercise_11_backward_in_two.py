@@ -2,9 +2,10 @@
 # # Exercise 11: a backward in two
 #
 # **Why care?** Of a backward's two results one is waited for and the other is not.
-# Taken apart, they fill two thirds of 1F1B's idle time. That is
-# [zero bubble](../docs/glossary.md#zero-bubble), and you will have built it whole: both
-# halves of a block's backward, and the order in which devices run them.
+# Taken apart, they fill two thirds of 1F1B's idle time, if forward and both halves take
+# equally long. That is [zero bubble](../docs/glossary.md#zero-bubble), and you will
+# have built it whole: both halves of a block's backward, and the order in which devices
+# run them.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
 # **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
@@ -59,7 +60,8 @@ ge.compare(in_one, in_two)
 # ## Your turn: a block
 #
 # A small block, half of a Transformer's: a norm, two Linears with tanh between, and a
-# way around them.
+# way around them. Its W is that of Linears and norm. In the other half, attention, only
+# the Linears have a W: scores have no weights, so long texts leave less to put off.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2
