@@ -39,9 +39,12 @@ class Engine(Runtime):  # type: ignore[misc]
         super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
         self._skips, self._clock = skips, clock
         self._pieces: Sequence[tuple[Tensor, ...]] = ()
-        self._ready = False
         self._heads: Sequence[Head] = ()
         self._losses: dict[int, Tensor] = {}
+        """Of the micro-batches between forward and backward, each with its graph."""
+        self._done: dict[int, tuple[Tensor, bool]] = {}
+        """Of those whose backward has begun, without the graph, which would hold all that this stage has received, and
+        whether there was one."""
         self._prepare_schedule_with_comms(lower(schedule))
 
     def run(self, pieces: Sequence[tuple[Tensor, ...]], heads: Sequence[Head]) -> Tensor | None:
@@ -50,7 +53,7 @@ class Engine(Runtime):  # type: ignore[misc]
         Returns the sum of what `heads` make of the outputs where the last stage is, else None.
         """
         self._pieces, self._heads = pieces, heads
-        self._losses = {}
+        self._losses, self._done = {}, {}
         try:
             with self._skips.of_step():
                 self.step(return_outputs=False)
@@ -58,20 +61,13 @@ class Engine(Runtime):  # type: ignore[misc]
             if isinstance(error.__cause__, Exception) and " failed to run forward" in str(error):
                 raise _explained(error.__cause__) from None  # what a layer raised, without PyTorch's list of shapes
             raise _explained(error) from error.__cause__
-        if not self._losses:
+        if not self._done:
             return None
-        depends_on_something(loss if loss.requires_grad else None for loss in self._losses.values())
-        return torch.stack([loss.detach() for loss in self._losses.values()]).sum()
+        depends_on_something(loss if trains else None for loss, trains in self._done.values())
+        return torch.stack([self._done[m][0] for m in sorted(self._done)]).sum()
 
     def _split_inputs(self, args: Any, kwargs: Any = None) -> tuple[list[Any], list[dict[str, Any]]]:
         return list(self._pieces), [{} for _ in self._pieces]
-
-    def _initialize_stages(self, *args: Any, **named: Any) -> None:
-        super()._initialize_stages(*args, **named)
-        if not self._ready:
-            for stage in self._stages:
-                stage.fit_buffers()
-        self._ready = True
 
     def _maybe_compute_loss(
         self, stage: Any, output: Any, target_mbs: Any, mb_index: int, *others: Any, **named: Any
@@ -82,7 +78,11 @@ class Engine(Runtime):  # type: ignore[misc]
         self._clock.longer()
 
     def _maybe_get_loss(self, stage: Any, mb_index: int) -> Tensor | None:
-        return self._losses[mb_index] if stage.is_last else None
+        if not stage.is_last:
+            return None
+        loss = self._losses.pop(mb_index)
+        self._done[mb_index] = loss.detach(), loss.requires_grad
+        return loss
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
         """Does nothing, since `run` returns the loss."""

@@ -72,8 +72,9 @@ class Stage(PipelineStage):
         skips: FarSkips,
         clock: SharedClock,
     ) -> None:
-        takes = packed.takes.empty(max(sizes), device, grad=index > 0)
-        gives = packed.gives.empty(max(sizes), device, grad=True)
+        # PyTorch makes buffers like these for all micro-batches at once. So they hold nothing, and one is made where it
+        # is received into, and let go of where it has been read.
+        takes, gives = packed.takes.empty(0, device, grad=index > 0), packed.gives.empty(0, device, grad=True)
         super().__init__(packed, index, stages, device, input_args=takes, output_args=gives, group=group)
         self._packed, self._sizes = packed, sizes
         self._runtime_validate = False  # which TORCH_DISTRIBUTED_DEBUG=DETAIL asks for, and which knows one size only
@@ -95,14 +96,15 @@ class Stage(PipelineStage):
         """The value that the layers made."""
         return self._packed.gives.unpack(parts)[MAIN]
 
-    def fit_buffers(self) -> None:
-        """Make what PyTorch receives messages into, all of the largest size, as large as each micro-batch."""
-        for buffers in (self.args_recv_info, self.grad_recv_info):
-            for m, received in buffers.items():
-                for one in received:
-                    buffer: Tensor | None = getattr(one, "buffer", None)
-                    if buffer is not None:
-                        one.buffer = buffer.detach()[: self._sizes[m]]
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[Any]:
+        """PyTorch's, into buffers of the micro-batch's own size."""
+        _resize(self.args_recv_info[fwd_chunk_id], self._sizes[fwd_chunk_id])
+        return super().get_fwd_recv_ops(fwd_chunk_id)
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[Any]:
+        """PyTorch's, into buffers of the micro-batch's own size."""
+        _resize(self.grad_recv_info[bwd_chunk_id], self._sizes[bwd_chunk_id])
+        return super().get_bwd_recv_ops(bwd_chunk_id)
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         """PyTorch's, noted as F."""
@@ -110,6 +112,7 @@ class Stage(PipelineStage):
         self._taken = self._skips.take(self.stage_index, fwd_chunk_id)
         with self._clock.op(Op("F", fwd_chunk_id, self.stage_index)):
             output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        _resize(self.args_recv_info[fwd_chunk_id], 0)  # what the backward needs of it is kept for that
         self._skips.give(self.stage_index, fwd_chunk_id, self._stashed)
         self._stashed = self._taken = ()
         return output
@@ -144,6 +147,7 @@ class Stage(PipelineStage):
         self._given[bwd_chunk_id] = self._skips.given(self.stage_index, bwd_chunk_id)
         with self._clock.op(Op(kind, bwd_chunk_id, self.stage_index)):
             super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        _resize(self.grad_recv_info[bwd_chunk_id], 0)
         self._skips.give_back(self.stage_index, bwd_chunk_id, self._back)
         self._back = ()
 
@@ -197,6 +201,14 @@ class Stage(PipelineStage):
     def _get_init_p2p_neighbors_ops(self) -> list[Any]:
         """PyTorch's greetings to its neighbours, without those to its own rank, which gloo can't send."""
         return [op for op in super()._get_init_p2p_neighbors_ops() if op.group_peer != self.group_rank]
+
+
+def _resize(received: Sequence[Any], samples: int) -> None:
+    """Give what is received new, uninitialized buffers for so many samples; none where none is received."""
+    for one in received:
+        buffer: Tensor | None = getattr(one, "buffer", None)
+        if buffer is not None:
+            one.buffer = buffer.new_empty((samples, *buffer.shape[1:]))
 
 
 def _nothing() -> None:

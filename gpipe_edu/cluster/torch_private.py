@@ -23,13 +23,14 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "_prepare_schedule_with_comms",
         "_step_microbatches",
         "_split_inputs",
-        "_initialize_stages",
         "_maybe_compute_loss",
         "_maybe_get_loss",
         "_update_losses",
     ),
 }
 _STAGE: Final = (
+    "get_fwd_recv_ops",
+    "get_bwd_recv_ops",
     "forward_one_chunk",
     "forward_maybe_with_nosync",
     "backward_one_chunk",

@@ -1,11 +1,13 @@
 """What the processes of the tests do."""
 
 import copy
+import gc
 import random
 from collections import OrderedDict
 from itertools import pairwise
 
 import numpy as np
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -14,6 +16,7 @@ from torch.nn.parameter import is_lazy
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
 from gpipe_edu.cluster.agreement import digest
+from gpipe_edu.cluster.stage import Stage
 from gpipe_edu.split import split_batch
 
 LOSS = nn.CrossEntropyLoss()
@@ -45,6 +48,34 @@ def apart(pipeline, single):
     return max(
         (float((w.grad - expected[name].grad).abs().max()) for name, w in pipeline.named_parameters()), default=0.0
     )
+
+
+def messages_in_memory(schedule):
+    """How many tensors of a boundary's size this rank has in memory when each op of the second step ends."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(1, 1009), nn.Linear(1009, 1009), nn.Linear(1009, 1))
+    pipeline = Pipeline(layers, schedule, nn.MSELoss(), torch.ones(1, 1))
+    M, found = schedule.micro_batches, []
+
+    def count(*_):
+        everything = (one for one in gc.get_objects() if issubclass(type(one), torch.Tensor))
+        found.append(len({one.untyped_storage().data_ptr() for one in everything if one.shape == (1, 1009)}))
+
+    pipeline.step(torch.ones(M, 1), torch.zeros(M, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("forward_one_chunk", "backward_one_chunk"):
+            patch.setattr(Stage, name, then(getattr(Stage, name), count))
+        pipeline.step(torch.ones(M, 1), torch.zeros(M, 1))
+    return found
+
+
+def then(function, after):
+    def both(*arguments, **named):
+        result = function(*arguments, **named)
+        after()
+        return result
+
+    return both
 
 
 def differences(schedules):

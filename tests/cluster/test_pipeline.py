@@ -37,6 +37,17 @@ def test_a_schedule_written_by_hand_may_run_micro_batches_in_any_order(group):
     assert all(max(told) < 1e-10 for told in run(group, 2, jobs.differences, [schedule]))
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_of_messages_only_those_that_were_sent_stay_in_memory(group, K):
+    """PyTorch keeps these to the end of its step; buffers it would have for all that comes, from the first step on."""
+    M = 24
+    for rank, found in enumerate(run(group, K, jobs.messages_in_memory, ge.one_f_one_b(K, M))):
+        sent = M * ((rank > 0) + (rank < K - 1))
+        assert len(found) == 2 * M
+        assert max(found) <= sent + 4 * K
+        assert found[0] <= 2 * K
+
+
 @pytest.mark.parametrize("recompute", [None, "late"])
 def test_batchnorm_counts_each_micro_batch_once(group, recompute):
     for told in run(group, 2, jobs.batchnorm, recompute):
