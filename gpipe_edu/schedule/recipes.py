@@ -78,11 +78,12 @@ def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
     a device soon has work again. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
     The idle time is V times smaller than that of 1F1B and V times as many boundaries are sent.
 
-    groups: where M is no multiple of K, "equal" has M // K groups, as equal as can be, as PyTorch has them; "full" has
-    groups of K, and leaves out of the last one the micro-batches that do not exist. With "full" a step is never
-    shorter, as devices wait where those are missing; with "equal" groups are larger, so more is in flight. K = 8,
-    M = 9, V = 3 takes 131 units in groups of 8 (F = 1, B = 2, of one stage) and 102 in one of 9, while device 0 holds
-    25 and 27 micro-batches of one stage; just below M = 2 K it may hold half as many again.
+    groups: where M is no multiple of K, "equal" has M // K groups, as equal as can be; PyTorch takes M only where they
+    are all equal. "full" has groups of K, and leaves out of the last one the micro-batches that do not exist;
+    Megatron-LM refuses a last group shorter than K. With "full" a step is never shorter, as devices wait where those
+    are missing; with "equal" groups are larger, so more is in flight. K = 8, M = 9, V = 3 takes 131
+    units in groups of 8 (F = 1, B = 2, of one stage) and 102 in one of 9, while device 0 holds 25 and 27 micro-batches
+    of one stage; just below M = 2 K it may hold half as many again.
 
     Raises ValueError unless K, M and V are at least 1, or for other `groups`.
     """
