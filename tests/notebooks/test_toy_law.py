@@ -124,6 +124,10 @@ FREE = {
         "1.06 against 0.59 MB on the fullest in lesson 09",
     ): "counted for the lesson's network, and said so",
     ("docs/cheatsheet", "a third of the work if B = 2F"): "the third is of the work",
+    ("docs/cheatsheet", "| every way, the memory |"): "bytes that a sum of gradients moves",
+    ("docs/further_reading", "ZB-H2 is typed in ten lines"): "a count of micro-batches",
+    ("docs/further_reading", "reports a half and a third"): "what the paper reports, and said so",
+    ("ex05_wrapper/promises", "holds-activations"): "names of slips, which nobody reads",
     ("docs/engine_limits", "the first one frees the activations"): "nothing is counted",
     (
         "docs/glossary",
