@@ -65,8 +65,9 @@ def load(files: Files, *, step: int | None = None, replica: int | None = None, n
 
     An order is text: a line per device, as `str(schedule)` writes it, or PyTorch's pipeline CSV. Measured are traces of
     torch.profiler, `.json` or `.json.gz`, one for each rank or merged; our own traces; and the files of Megatron's
-    pipeline timer. An op's time is that of its GPU kernels; without a GPU from its first operation to its last; in a
-    profile that has neither it is the op's mark, with the wait for its message. The timeline's name says which.
+    pipeline timer. An op's time is that of its GPU kernels; without a GPU from the end of its wait, where that shows, to
+    its own end, or else from its first operation to its last; in a profile that has neither it is the op's mark, with the
+    wait for its message. The timeline's name says which.
 
     step: which of the whole steps, from 0; the last one if it is not said. replica: which of several pipelines, from 0.
 

@@ -1,7 +1,7 @@
 """What one process did, by a profile: when each op of the pipeline worked, and when its messages were under way.
 
-An op's mark holds more than its work. On a CPU it begins with the wait for the op's message, which shows as a time
-without operations. On a GPU it tells only when the host launched the work: there the kernels count that were launched
+An op's mark holds more than its work. On a CPU it begins with the wait for the op's message, whose end gloo's
+annotations tell; without those it shows as a time without operations. On a GPU it tells only when the host launched the work: there the kernels count that were launched
 within the mark, on any thread, since autograd launches most of a backward on a thread of its own.
 """
 
@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import isnan
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +26,12 @@ _MESSAGES: Final = ("c10d::", "_c10d_functional::", "record_param_comms", "nccl:
 
 _RECEIVES: Final = "c10d::recv"
 """How the operation begins that asks for a message: what an op does before that is no work."""
+
+_SENDS: Final = "c10d::send"
+"""How the operation begins that sends what an op has made: what follows it is no work."""
+
+_WAITS: Final = "gloo:"
+"""How the annotation begins of a message whose end somebody awaited: it ends with the wait."""
 
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 """How an operation begins that only a backward has."""
@@ -101,8 +107,15 @@ class _Process:
         self.operations: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.backwards: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.receives: dict[Any, _Intervals] = defaultdict(_Intervals)
+        self.sends: dict[Any, _Intervals] = defaultdict(_Intervals)
+        self.waited: dict[Any, list[float]] = defaultdict(list)
         self.launches: dict[int, tuple[float, Any]] = {}
         self.kernels: list[_Kernel] = []
+
+    @property
+    def intervals(self) -> tuple[dict[Any, _Intervals], ...]:
+        """All that it has, by thread."""
+        return self.operations, self.backwards, self.receives, self.sends
 
 
 class Recording(NamedTuple):
@@ -171,6 +184,8 @@ class _Sorter:
             process = self._processes[event.get("pid")]
             if name.startswith(_RECEIVES):
                 process.receives[thread].add(start, length)
+            elif name.startswith(_SENDS):
+                process.sends[thread].add(start, length)
             elif not name.startswith(_MESSAGES):
                 process.operations[thread].add(start, length)
                 if name.startswith(_AUTOGRAD):
@@ -187,6 +202,8 @@ class _Sorter:
             self._processes[event.get("pid")].marks.append(_Mark(start, round(start + length, 3), thread, name))
         elif name.startswith(ONE_BY_ONE):
             self.one_by_one = name
+        elif name.startswith(_WAITS):
+            self._processes[event.get("pid")].waited[thread].append(round(start + length, 3))
         elif transfer_of(name):
             self._processes[event.get("pid")].transfers.append(_Mark(start, round(start + length, 3), thread, name))
 
@@ -222,8 +239,10 @@ def _recording(process: _Process, gpu: bool) -> Recording:
     for mark, after in pairwise(process.marks):
         if mark == after:
             raise Unreadable("twice", op=mark.name)
-    for intervals in (*process.operations.values(), *process.backwards.values(), *process.receives.values()):
+    for intervals in chain(*(of.values() for of in process.intervals)):
         intervals.sort()
+    for ends in process.waited.values():
+        ends.sort()
     beside = frozenset(one.other.stage for mark in process.transfers if (one := transfer_of(mark.name)))
     if gpu:
         return Recording(list(_by_kernels(process)), list(_transfers(process)), KERNELS, beside)
@@ -250,10 +269,28 @@ def _by_worker(process: _Process, found: Recording) -> Iterator[Recording]:
 def _by_operations(process: _Process) -> Iterator[TimedOp]:
     for mark in process.marks:
         operations, receives = process.operations[mark.thread], process.receives[mark.thread]
+        waited = process.waited.get(mark.thread)
         for op, start, end in _parts(mark, process.backwards[mark.thread]):
             asked = receives.within(start, end)
-            inside = (asked and operations.within(asked[0], end)) or operations.within(start, end) or (end, end)
-            yield TimedOp(op, *inside, mark.start, mark.thread)
+            inside = (asked and operations.within(asked[0], end)) or operations.within(start, end)
+            if waited:
+                sent = process.sends[mark.thread].within(inside[1] if inside else start, end)
+                inside = _without_waits(start, sent[0] if sent else end, inside, waited)
+            yield TimedOp(op, *(inside or (end, end)), mark.start, mark.thread)
+
+
+def _without_waits(
+    start: float, end: float, inside: tuple[float, float] | None, waited: list[float]
+) -> tuple[float, float]:
+    """A part of a mark without the waits at its ends, where a profile tells when each wait ended: then what is without
+    operations and without a wait is work of the op, such as a loop in Python or in NumPy."""
+    ends = waited[bisect_right(waited, start) : bisect_right(waited, end)]
+    first, last = inside or (end, end)
+    before = bisect_right(ends, first)
+    return (
+        ends[before - 1] if before else first if ends else start,
+        last if ends and ends[-1] > last else end,
+    )
 
 
 def _parts(mark: _Mark, backwards: _Intervals) -> Iterator[tuple[Named, float, float]]:

@@ -288,6 +288,26 @@ def test_what_an_op_does_before_it_asks_for_its_message_is_no_work(tmp_path):
     assert span.end - span.start == pytest.approx(10e-6)
 
 
+def test_work_without_operations_is_work_where_a_profile_tells_when_each_wait_ended(tmp_path):
+    true = step_with_fault(ge.one_f_one_b(4, 8), [4] * 4, slow_rank=2)
+    same(ge.load(traces.save_all(tmp_path / "known", true, quiet=0.3)), true)
+    found = ge.load(traces.save_all(tmp_path / "unknown", true, quiet=0.3, transfers=False))
+    assert found.bubble_fraction > true.bubble_fraction + 0.3
+
+
+def test_a_send_that_waits_within_its_op_is_no_work_of_it(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    trace.add("user_annotation", "PP:0F0", 0, 1000)
+    trace.add("cpu_op", "aten::linear", 10, 300)
+    trace.add("cpu_op", "c10d::send", 400, 5)
+    trace.add("user_annotation", "gloo:send", 405, 590)
+    trace.add("user_annotation", "PP:0B0", 2000, 1000)
+    trace.add("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 2400, 300)
+    trace.add("user_annotation", "gloo:recv", 1500, 600)
+    found = ge.load(trace.save(tmp_path / "one.json"))
+    assert [(round(span.start * 1e6), round(span.end * 1e6)) for span in found.spans] == [(0, 400), (2100, 3000)]
+
+
 def test_marks_without_anything_inside_stand_as_they_are_and_it_is_said(tmp_path):
     trace = traces.Trace(0, 1, [])
     for number, name in enumerate(("PP:0F0", "PP:0B0")):

@@ -54,8 +54,10 @@ class Trace:
         return path
 
 
-def on_cpu(trace, rows, name=lambda op: f"PP:{op.stage}{op.kind}{op.micro_batch}", transfers=True):
-    """The spans of a rank, in microseconds: each mark begins as soon as the rank is free and holds the wait."""
+def on_cpu(trace, rows, name=lambda op: f"PP:{op.stage}{op.kind}{op.micro_batch}", transfers=True, quiet=0.0):
+    """The spans of a rank, in microseconds: each mark begins as soon as the rank is free and holds the wait.
+
+    quiet: the share of an op at its start, and at its end, in which it works without an operation."""
     free = rows[0].start
     for _, op, start, end in rows:
         trace.add("user_annotation", name(op), free, end - free)
@@ -67,9 +69,10 @@ def on_cpu(trace, rows, name=lambda op: f"PP:{op.stage}{op.kind}{op.micro_batch}
         trace.add("cpu_op", "aten::randperm", free, end - free, tid=2)  # of the loader's thread
         backward = op.kind in "BIW"
         outer = "autograd::engine::evaluate_function: AddmmBackward0" if backward else "aten::linear"
-        trace.add("cpu_op", outer, start, (end - start) * 0.6)
-        trace.add("cpu_op", "aten::mm", start, (end - start) * 0.5)
-        trace.add("cpu_op", "aten::add_", start + (end - start) * 0.7, (end - start) * 0.3)
+        first, length = start + quiet * (end - start), (1 - 2 * quiet) * (end - start)
+        trace.add("cpu_op", outer, first, length * 0.6)
+        trace.add("cpu_op", "aten::mm", first, length * 0.5)
+        trace.add("cpu_op", "aten::add_", first + length * 0.7, length * 0.3)
         free = end
 
 
