@@ -65,9 +65,9 @@ def load(files: Files, *, step: int | None = None, replica: int | None = None, n
 
     An order is text: a line per device, as `str(schedule)` writes it, or PyTorch's pipeline CSV. Measured are traces of
     torch.profiler, `.json` or `.json.gz`, one for each rank or merged; our own traces; and the files of Megatron's
-    pipeline timer. An op's time is that of its GPU kernels; without a GPU from the end of its wait, where that shows, to
-    its own end, or else from its first operation to its last; in a profile that has neither it is the op's mark, with the
-    wait for its message. The timeline's name says which.
+    pipeline timer. An op's time is that of its GPU kernels; without a GPU from the end of its wait, where that shows,
+    to its own end, or else from its first operation to its last; in a profile that has neither it is the op's mark,
+    with the wait for its message. The timeline's name says which.
 
     step: which of the whole steps, from 0; the last one if it is not said. replica: which of several pipelines, from 0.
 
@@ -97,6 +97,7 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
     """`load`, with all that can be said of the files."""
     paths, folder, said = _paths(files)
     found: list[_Content] = []
+    nameless: list[_NoOpsError] = []
     for path in paths:
         try:
             found.append(_look(path))
@@ -104,6 +105,16 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
             if not folder:
                 raise
             said.append(f"left out: {error.what}")
+        except _NoOpsError as error:
+            if not folder:
+                raise
+            nameless.append(error)
+    if folder and any(isinstance(content, _Trace) for content in found):
+        said += [f"left out: {error.what}" for error in nameless]
+        said += [f"left out: {one.file} is no trace" for one in found if isinstance(one, _Order)]
+        found = [content for content in found if not isinstance(content, _Order)]
+    elif nameless:
+        raise nameless[0]
     if not found:
         raise ValueError(f"{folder} holds no file that can be opened, {join_words(said, most=3)}. {_WANTED}")
     kinds = {type(content) for content in found}
@@ -157,6 +168,14 @@ class _SomethingElseError(NoRunError):
     def __init__(self, what: str, takes: str = "") -> None:
         super().__init__(f"{what}, {f'and no run: {takes}' if takes else _NOTHING}")
         self.what = what
+
+
+class _NoOpsError(NoRunError):
+    """A trace without ops of a pipeline. what: what it is, in words."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.what = f"{name} is a trace without ops of a pipeline"
 
 
 def _job(path: Path, job: tuple[str, str]) -> _SomethingElseError:
@@ -283,8 +302,8 @@ def _json(path: Path) -> _Content:
         listed = join_words((f"“{shorten(key, 40)}”" for key in about), most=3) or "nothing"
         raise _SomethingElseError(f"{path.name} is JSON of something else, an object with {listed}")
     if not found:
-        refused = NoRunError if lack.lack == "no-ops" else ValueError
-        raise refused(what_lacks(path.name, lack.lack, **lack.words))
+        words = what_lacks(path.name, lack.lack, **lack.words)
+        raise _NoOpsError(path.name, words) if lack.lack == "no-ops" else ValueError(words)
     distributed = distributed_info(about)
     rank, pipeline = rank_of(path, distributed) if len(found) == 1 else (None, ())
     base, world = about.get(BASE, 0), distributed.get("world_size", 0)

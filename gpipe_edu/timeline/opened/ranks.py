@@ -187,8 +187,9 @@ def whole_steps(ranks: Sequence[Rank], name: str, unit: float) -> tuple[list[Tog
     if not found:
         raise ValueError(f"{join_words(rank.name for rank in ranks)} have no whole step in common: {wrong[-1]}")
     others = max(len(rank.steps) for rank in ranks) - len(found)
-    why = wrong[-1] if wrong else "it only evaluates"
-    return found, f"left out {plural(others, 'step')} that is not whole: {why}" if others else ""
+    why = wrong[0] if wrong else "it only evaluates"
+    are = "is" if others == 1 else "are"
+    return found, f"left out {plural(others, 'step')} that {are} not whole: {why}" if others else ""
 
 
 def _partner(step: Step, of: Sequence[Step], from_end: int) -> Step:

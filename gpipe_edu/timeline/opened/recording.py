@@ -1,8 +1,9 @@
 """What one process did, by a profile: when each op of the pipeline worked, and when its messages were under way.
 
 An op's mark holds more than its work. On a CPU it begins with the wait for the op's message, whose end gloo's
-annotations tell; without those it shows as a time without operations. On a GPU it tells only when the host launched the work: there the kernels count that were launched
-within the mark, on any thread, since autograd launches most of a backward on a thread of its own.
+annotations tell; without those it shows as a time without operations. On a GPU it tells only when the host launched the
+work: there the kernels count that were launched within the mark, on any thread, since autograd launches most of a
+backward on a thread of its own.
 """
 
 from __future__ import annotations

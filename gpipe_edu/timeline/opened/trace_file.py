@@ -55,7 +55,8 @@ class TraceFile:
                     yield from self._from_object(text)
             except (ValueError, TypeError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile):
                 raise CutOffError(
-                    f"{self.path.name} begins as JSON but cannot be read to its end: it was cut off or changed"
+                    f"{self.path.name} begins as JSON but cannot be read to its end: it was cut off or changed, "
+                    "so copy or export it anew"
                 ) from None
 
     def _from_list(self, text: _Text) -> Iterator[dict[str, Any]]:

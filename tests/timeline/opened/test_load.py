@@ -477,6 +477,37 @@ def test_a_folder_may_hold_other_files_and_folders(tmp_path):
     assert opened.said[1].startswith("left out: config.json is JSON of something else")
 
 
+def test_beside_traces_what_is_none_is_left_out_and_said(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4))
+    traces.save_all(tmp_path, true)
+    for name, content in (("events", "[]"), ("text", "no trace"), ("list", "[1, 2]")):
+        (tmp_path / f"{name}.json").write_text(content)
+    opened = open_files(tmp_path)
+    same(opened.found, true)
+    assert opened.said[:3] == (
+        "left out: events.json is a trace without ops of a pipeline",
+        "left out: list.json is no trace",
+        "left out: text.json is no trace",
+    )
+    with pytest.raises(ValueError, match="none of them is named as an op"):
+        ge.load(tmp_path / "events.json")
+    for file in [*tmp_path.glob("*.gz"), tmp_path / "text.json", tmp_path / "list.json"]:
+        file.unlink()
+    with pytest.raises(ValueError, match="none of them is named as an op"):
+        ge.load(tmp_path)
+
+
+def test_of_a_step_with_an_op_twice_that_is_said_and_not_what_follows(tmp_path):
+    trace = traces.Trace(0, 1, [])
+    ops = ["F0", "F1", "B0", "B1"]
+    for number, name in enumerate([*ops, *ops, "F0", "F1", "F1", "B0", "B1"]):
+        trace.add("user_annotation", f"PP:0{name}", 10 * number, 5)
+        trace.add("cpu_op", "aten::linear", 10 * number, 5)
+    opened = open_files(trace.save(tmp_path / "one.json"))
+    assert len(opened.steps) == 2
+    assert opened.said[-1] == "left out 2 steps that are not whole: on one.json F1@0 comes twice in one step"
+
+
 def test_megatrons_timer_with_several_chunks_and_replicas(tmp_path):
     true = ge.simulate(ge.interleaved(2, 4, V=2), ge.Costs(F=0.01, B=0.02, unit="s"))
     words = {"F": "forward", "B": "backward"}
