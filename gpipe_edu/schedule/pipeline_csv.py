@@ -43,6 +43,10 @@ _PYTORCHS: Final = {
 }
 
 
+_NOTHING: Final = ", \t"
+"""What a line may have without being a rank."""
+
+
 class _Cell(NamedTuple):
     line: int
     cell: int
@@ -54,14 +58,15 @@ class _Cell(NamedTuple):
 
 def is_pipeline_csv(text: str) -> bool:
     """Whether the first line with anything on it has a cell such as "0F0", with or without mistakes beside it."""
-    first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip(", \t")), "")
+    first = next((line for _, line in _lines(text) if line.strip(_NOTHING)), "")
     return any(map(_CELL_SHAPED.fullmatch, re.split(r'[,;\s()"]+', first)))
 
 
 def parse_csv(text: str) -> tuple[list[list[Op]], list[Pair]]:
     """The ops of each rank, in order, and the pairs that run as one block.
 
-    Blank lines before the first rank and behind the last one are no ranks.
+    What begins with a # is a comment. Blank lines before the first rank and after the last one are no ranks, nor are
+    lines after it that have commas alone, as spreadsheets write them.
 
     Older releases of PyTorch write B for the input gradient alone and BW for both: that is recognised by a BW, or by
     W's without an I, and said in a UserWarning.
@@ -69,14 +74,15 @@ def parse_csv(text: str) -> tuple[list[list[Op]], list[Pair]]:
     Raises ScheduleError that names line and cell for what is no cell, and for the order that PyTorch prints of its own
     1F1B, whose last rank is wrong.
     """
-    lines = text.lstrip("\ufeff").splitlines()
-    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    while lines and not lines[-1].strip():
+    lines = _lines(text)
+    while lines and not lines[-1][1].strip(_NOTHING):
         lines.pop()
-    ranks = [list(_cells(line, number)) for number, line in enumerate(lines[first:], start=first + 1)]
+    while lines and not lines[0][1].strip():
+        lines.pop(0)
+    ranks = [list(_cells(line, number)) for number, line in lines]
     letters = _letters(ranks)
     rows = [[Op(letters[cell.letter], cell.micro_batch, cell.stage) for cell in rank] for rank in ranks]
-    _refuse_misprint(rows, first + 1)
+    _refuse_misprint(rows, [number for number, _ in lines])
     return rows, [
         (one, two)
         for rank, row in zip(ranks, rows, strict=True)
@@ -140,6 +146,12 @@ def torchtitan_schedule(dealt: str, file: str) -> str:
     return f"{name} {dealt} {name}_csv {shlex.quote(file)}"
 
 
+def _lines(text: str) -> list[tuple[int, str]]:
+    """The lines, each with its number, without comments."""
+    found = [(number, line.partition("#")) for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1)]
+    return [(number, before) for number, (before, sign, _) in found if before.strip(_NOTHING) or not sign]
+
+
 def _cells(line: str, number: int) -> Iterator[_Cell]:
     """The compute of one line; of a pair one op after the other."""
     for place, cell in enumerate(line.split(","), start=1):
@@ -190,10 +202,10 @@ def _letters(ranks: Sequence[Sequence[_Cell]]) -> dict[str, str]:
     return {letter: letter for letter in "FIWB"}
 
 
-def _refuse_misprint(rows: Sequence[Sequence[Op]], first: int) -> None:
+def _refuse_misprint(rows: Sequence[Sequence[Op]], numbers: Sequence[int]) -> None:
     """Raises ScheduleError where the last stage has the forwards 1 to M and the backwards 0 to M - 1."""
     last = max((op.stage for row in rows for op in row), default=0)
-    for line, row in enumerate(rows, start=first):
+    for line, row in zip(numbers, rows, strict=True):
         forwards = [op.micro_batch for op in row if (op.kind, op.stage) == ("F", last)]
         backwards = [op.micro_batch for op in row if (op.kind, op.stage) == ("B", last)]
         if forwards and [m - 1 for m in forwards] == backwards == list(range(len(backwards))):

@@ -77,6 +77,22 @@ def test_every_recipe_and_size_is_read_back():
             assert Schedule.parse(schedule.to_csv()) == with_kinds(schedule, {"C": "B"}), schedule.name
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda text: "# made by hand, 0F0 first\n" + text + "# the end\n",
+        lambda text: text.replace("\n", "  # a rank\n"),
+        lambda text: "\n \n" + text + " , ,\n\n",
+        lambda text: "\ufeff" + text.replace("\n", ",,\r\n"),
+    ],
+)
+def test_comments_and_lines_without_cells_are_no_ranks(changed):
+    for schedule in (ge.zero_bubble(1, 2), ge.one_f_one_b(2, 4), ge.interleaved(3, 3, V=2)):
+        assert Schedule.parse(changed(schedule.to_csv())) == schedule
+    with pytest.raises(ge.ScheduleError, match="line 3, cell 2"):
+        Schedule.parse("# one\n0F0,0B0\n1F0,?,1B0")
+
+
 def test_pairs_are_read_and_written():
     for M in (4, 5, 8):
         schedule = ge.dual_pipe_v(2, M)

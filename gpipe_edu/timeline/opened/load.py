@@ -33,6 +33,7 @@ _BINARY: Final = {
     b"SQLite format 3": "a database of Nsight Systems",
     b"\x89PNG": "a picture",
     b"%PDF": "a PDF",
+    b"\xff\xfe": "a text in UTF-16 (save it as UTF-8)",
 }
 _JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\]{])")
 """How JSON of objects begins: lists of numbers are orders, of ops or of calls."""

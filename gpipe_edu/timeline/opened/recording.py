@@ -153,7 +153,8 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
     if not running:
         raise Unreadable("no-ops", events=found.count)
     found.give_kernels(running)
-    nccl = distributed_info(file.about).get("backend") == "nccl"
+    waits = any(process.waited for process in running)
+    nccl = "nccl" in str(distributed_info(file.about).get("backend")) and not waits  # of a run with both, gloo's show
     for process in running:
         yield from _by_worker(process, _recording(process, gpu=found.gpu or nccl))
 

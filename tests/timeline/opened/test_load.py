@@ -308,6 +308,20 @@ def test_a_send_that_waits_within_its_op_is_no_work_of_it(tmp_path):
     assert [(round(span.start * 1e6), round(span.end * 1e6)) for span in found.spans] == [(0, 400), (2100, 3000)]
 
 
+def test_of_a_gpu_marks_alone_are_refused_however_its_backend_is_called(tmp_path):
+    for backend, refused in (("nccl", True), ("cpu:gloo,cuda:nccl", True), ("gloo", False)):
+        trace = traces.Trace(0, 1, [], backend)
+        for number, name in enumerate(["F0", "B0"]):
+            trace.add("user_annotation", f"PP:0{name}", 10 * number, 5)
+            trace.add("cpu_op", "aten::linear", 10 * number, 5)
+        if refused:
+            with pytest.raises(ValueError, match="is a trace of a GPU with ops such as"):
+                ge.load(trace.save(tmp_path / "one.json"))
+        trace.add("user_annotation", "gloo:recv", 0, 0)
+        found = open_files(trace.save(tmp_path / "one.json"))
+        assert "ops by operations on the CPU" in found.said[0]
+
+
 def test_marks_without_anything_inside_stand_as_they_are_and_it_is_said(tmp_path):
     trace = traces.Trace(0, 1, [])
     for number, name in enumerate(("PP:0F0", "PP:0B0")):
@@ -430,6 +444,7 @@ def test_every_refusal_says_what_the_file_is(tmp_path):
         ("a.json", b"{}", "an object with nothing"),
         ("a.json", b'{"traceEvents": [', "a.json begins as JSON but cannot be read to its end"),
         ("a.json", b'{"traceEvents": [{"ph": "X", "na', "was cut off or changed"),
+        ("a.csv", "0F0,0B0".encode("utf-16"), r"a.csv is a text in UTF-16 \(save it as UTF-8\)"),
         ("a.json", b'{"traceEvents": 3}', "an object with “traceEvents”"),
         ("a.json", b'[{"a": 1}]', "a.json is a trace of 0 events, and none of them is named as an op"),
         ("a.json.gz", zipped[:-12], "a.json.gz"),
