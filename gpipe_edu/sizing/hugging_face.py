@@ -104,9 +104,8 @@ def read(path: str | Path, **changes: int) -> Opened:
     Raises ValueError for a file that is none, for one that lacks a size, and for a model that is no dense decoder; it
     says which, and what to do. OSError for a file that cannot be read.
     """
-    text = Path(path).read_text(encoding="utf-8")
     try:
-        config = json.loads(text)
+        config = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{str(path)!r} is no JSON ({error}); give the config.json of a Hugging Face model") from None
     if not isinstance(config, dict):
@@ -178,6 +177,7 @@ def _refuse(config: dict[str, Any], kind: str) -> None:
     layers = config.get("layer_types") or config.get("layers_block_type") or ()
     strange = next((str(one) for one in layers if one not in ATTENTION), None)
     state = first("state_size", "mamba_d_state", "mamba_d_ssm", "ssm_state_size", "lru_width", "linear_num_key_heads")
+    state = "ssm_cfg" if "ssm_cfg" in config else state
     if strange or state:
         tells = f"a layer is {strange!r}" if strange else f"{state} is {config[str(state)]}"
         raise ValueError(
@@ -203,9 +203,9 @@ def _dense(config: dict[str, Any], kind: str) -> tuple[Dense, str]:
     if config.get("hidden_act") == "silu" and "rms_norm_eps" in config and plain:
         told = f"model_type {kind!r} is not known here" if kind else "The file names no model_type"
         return known["llama"], f"{told}: its blocks are counted as Llama's, to which its norms and activation point."
+    told = f"model_type {kind!r} is not known here" if kind else "the file names no model_type"
     raise ValueError(
-        f"model_type {kind!r} is not known here, and nothing says that its blocks are Llama's; known are "
-        f"{join_words(sorted(known), last=' and ')}"
+        f"{told}, and nothing says that its blocks are Llama's; known are {join_words(sorted(known), last=' and ')}"
     )
 
 

@@ -429,7 +429,10 @@ def _count(word: str, value: Any) -> int:
     try:
         return int(str(value))
     except ValueError:
-        raise ValueError(f"{word} is {value!r}; write the number itself, since variables are not looked up") from None
+        raise ValueError(
+            f"{word} is {value!r}; write the number itself: of variables those alone are known that the same text sets "
+            "to one value"
+        ) from None
 
 
 def _parts(word: str, value: Any) -> tuple[tuple[str, ...], ...]:

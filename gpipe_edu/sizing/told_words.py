@@ -11,6 +11,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,16 @@ CHOICE: Final = "activation-checkpoint:"
 
 _ASSIGNED: Final = re.compile(r"\w+\+?=\(?(?=[\"'(-]|$)")
 
+_SET: Final = re.compile(
+    r"""(?<![^\s;({"'])(\w+)\+?=(?:("[^"\s()`]+"|'[^'\s]+'|[^\s"'();`]+)(?=[ \t]*(?:[;#]|$)))?""", re.MULTILINE
+)
+"""What sets a variable; with its value if that is one word, and all that the line sets."""
+
+_USED: Final = re.compile(r"\$\{(\w+)(?::?-([^{}$]*))?\}|\$([A-Za-z_]\w*)")
+
+_JSON_COMMENT: Final = re.compile(r"""("(?:\\.|[^"\\])*")|//[^\n]*|#[^\n]*|/\*.*?\*/""", re.DOTALL)
+_LAST_COMMA: Final = re.compile(r"""("(?:\\.|[^"\\])*")|,\s*([}\]])""", re.DOTALL)
+
 
 def words_of(text: str) -> dict[str, Any]:
     """The words of a command, or of the file of that name.
@@ -34,7 +45,7 @@ def words_of(text: str) -> dict[str, Any]:
     path = Path(text)
     if "--" in text or not (re.fullmatch(r"\S+\.\w+", text) or path.is_file()):
         return dict(_of_command(text, "the command"))
-    content = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8-sig")
     if path.suffix not in (".json", ".toml", ".yaml", ".yml"):
         return dict(_of_command(content, repr(text)))
     return dict(_flat("", _parsed(path, content)))
@@ -44,7 +55,7 @@ def _parsed(path: Path, content: str) -> Any:
     failed: tuple[type[Exception], ...] = (ValueError,)
     try:
         if path.suffix == ".json":
-            return json.loads(content)
+            return json.loads(_bare_json(content))
         if path.suffix == ".toml":
             return tomllib.loads(content)
         with needing("lab", f"a file that ends in {path.suffix}"):
@@ -55,9 +66,31 @@ def _parsed(path: Path, content: str) -> Any:
         raise ValueError(f"{str(path)!r} does not read as {path.suffix[1:].upper()}: {error}") from None
 
 
+def _bare_json(text: str) -> str:
+    """Without comments, and without a comma behind the last item: DeepSpeed reads its settings as Hjson."""
+    without = _JSON_COMMENT.sub(lambda match: match[1] or " ", text)
+    return _LAST_COMMA.sub(lambda match: match[1] or match[2], without)
+
+
+def _with_variables(text: str) -> str:
+    """With the values of variables that the text sets, always to the same word, or the default that it gives itself."""
+    values: dict[str, set[str]] = {}
+    for match in _SET.finditer(text):
+        values.setdefault(match[1], set()).add((match[2] or "").strip("\"'"))
+    known = {name: told for name, found in values.items() if len(found) == 1 and (told := found.pop())}
+
+    def value(match: re.Match[str], own: str = "") -> str:
+        name, default = match[1] or match[3], match[2]
+        return known.get(name, default or match[0]) if name != own else default or match[0]
+
+    for _ in range(3):  # of a variable that is set to another
+        known = {name: _USED.sub(partial(value, own=name), told) for name, told in known.items()}
+    return _USED.sub(value, text)
+
+
 def _of_command(text: str, named: str) -> Iterator[tuple[str, Any]]:
     try:
-        words = list(_tokens(text.replace("\\\n", " ")))
+        words = list(_tokens(_with_variables(text).replace("\\\n", " ")))
     except ValueError as error:
         raise ValueError(f"{named} does not read as a shell's words ({error}): close its quotes") from None
     for index, word in enumerate(words):

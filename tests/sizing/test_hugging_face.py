@@ -173,6 +173,21 @@ def test_settings_of_a_training_are_no_model(tmp_path):
         read(file)
 
 
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(DENSE), encoding="utf-8-sig")
+    assert read(file).model == of_config(DENSE).model
+
+
+def test_what_names_no_model_type_is_told_so():
+    state_space = {"d_model": 2560, "n_layer": 64, "vocab_size": 50277, "ssm_cfg": {}}
+    with pytest.raises(ValueError, match="a file without a model_type is a hybrid or a state-space model"):
+        of_config(state_space)
+    del state_space["ssm_cfg"]
+    with pytest.raises(ValueError, match="the file names no model_type, and nothing says that its blocks are Llama's"):
+        of_config(state_space)
+
+
 def test_a_file_that_is_none_says_what_to_give(tmp_path):
     broken, listed = tmp_path / "broken.json", tmp_path / "list.json"
     broken.write_text("{", encoding="utf-8")

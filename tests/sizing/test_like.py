@@ -347,6 +347,35 @@ def test_scripts_have_words_in_quotes_over_lines_and_in_arrays(tmp_path):
     assert planned(str(file)).balance == (4, 2, 2, 8)
 
 
+def test_a_script_s_variables_have_the_one_value_that_it_gives_them(tmp_path):
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "\ufeffexport PP=4  # stages\nMBS='2'\nSIZE=${MBS}; GBS=${GBS:-64}\nCUT=\"$PP\"\n"
+        "torchrun train.py \\\n  --pipeline-model-parallel-size ${CUT} \\\n  --micro-batch-size $SIZE \\\n"
+        '  --global-batch-size "$GBS" --tensor-model-parallel-size ${TP:-8}\n',
+        encoding="utf-8",
+    )
+    told = {"K": 4, "samples": 2, "batch": 64, "tensor": 8}
+    assert told.items() <= like.read(str(script)).knobs.items()
+    for line in ("TP=2\nTP=4", "TP=$(nproc)\nTP=2", "TP=$1", "TP=$((2 * 2))", "TP=2 ./first.sh\nTP=4", "TP=$TP"):
+        script.write_text(f"{line}\n./run --tensor-model-parallel-size $TP --pipeline-model-parallel-size 2\n")
+        with pytest.raises(ValueError, match="write the number itself: of variables those alone are known that the"):
+            like.read(str(script))
+
+
+def test_deepspeeds_settings_may_have_comments(tmp_path):
+    file = tmp_path / "ds_config.json"
+    file.write_text(
+        '\ufeff{ // of "all"\n"train_batch_size": 64, /* {\n */ "pipeline": {"stages": 4,}, # "x": 1\n'
+        '"tensorboard": {"output_path": "http://a#b,}"},\n}',
+        encoding="utf-8",
+    )
+    assert {"K": 4, "batch": 64}.items() <= like.read(str(file)).knobs.items()
+    file.write_text('{"train_batch_size": 64', encoding="utf-8")
+    with pytest.raises(ValueError, match="does not read as JSON"):
+        like.read(str(file))
+
+
 def test_what_is_left_to_the_system_is_as_if_it_were_not_told(tmp_path):
     file = tmp_path / "ds_config.json"
     config = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
