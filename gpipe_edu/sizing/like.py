@@ -121,6 +121,8 @@ def _changes(plan: Plan, mine: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
         for name in SCHEDULES:
             several = form_of(name).takes_V
             for V in (2, 4, 8) if several else (stages_per_device(name, None),):
+                if name == plan.recipe and (V == plan.V or not several):
+                    continue  # mine
                 yield name + f" V={V}" * several, {"schedule": name, "V": V}
         yield "stages cut by their costs", {"balance": None}
 

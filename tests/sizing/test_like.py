@@ -325,6 +325,10 @@ def test_every_knob_is_turned_alone():
         assert other.devices == plan.devices
         assert other.knobs != plan.knobs or words == "stages cut by their costs"
     assert found["recompute none"].balance == plan.balance
+    for schedule, V in (("zero_bubble_v", None), ("interleaved", 2)):  # an uneven cut of mine is no other schedule
+        mine = Plan(plan.job, 4, 4, 4, schedule=schedule, V=V, balance=(3, 2, 2, 2, 2, 2, 2, 1))
+        for words, other in like.turned(mine):
+            assert other.knobs != mine.knobs or words == "stages cut by their costs"
     best = Planner(plan.job, SearchSpace()).best
     assert min(other.step for other in found.values() if other.fits) >= best.step * 0.99
 
