@@ -68,12 +68,13 @@ class _Mark(NamedTuple):
 
 
 class _Kernel(NamedTuple):
-    """message: whether it only sends or receives."""
+    """message: whether it only sends or receives. single: whether from one rank to another."""
 
     correlation: int
     start: float
     end: float
     message: bool
+    single: bool
     stream: Any
 
 
@@ -179,7 +180,8 @@ class _Sorter:
             self.gpu = True
             correlation = _correlation(event)
             if category == "kernel" and correlation is not None:
-                kernel = _Kernel(correlation, start, start + length, "nccl" in name.lower(), thread)
+                called = name.lower()
+                kernel = _Kernel(correlation, start, start + length, "nccl" in called, "sendrecv" in called, thread)
                 self._kernels.append((kernel, self._last))
             return
         if category == "cpu_op":
@@ -317,7 +319,8 @@ def _by_kernels(process: _Process) -> Iterator[TimedOp]:
             everywhere.add(start, end - start)
     everywhere.sort()
     parts = [(*part, mark) for mark in process.marks for part in _parts(mark, everywhere)]
-    found: list[tuple[float, float] | None] = [None] * len(parts)
+    found: list[list[tuple[float, float]]] = [[] for _ in parts]
+    messages: list[list[tuple[float, float]]] = [[] for _ in parts]
     threads: dict[Any, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
         threads[part[3].thread].append(number)
@@ -325,28 +328,46 @@ def _by_kernels(process: _Process) -> Iterator[TimedOp]:
     work = [kernel for kernel in process.kernels if not kernel.message]
     # Where workers play several devices, autograd launches for all of them: then a kernel's stream tells whose it is.
     worker_of = {kernel.stream: by for kernel in work if (by := process.launches[kernel.correlation][1]) in threads}
-    for kernel in work:
+    for kernel in (kernel for kernel in process.kernels if kernel.single or not kernel.message):
         at, by = process.launches[kernel.correlation]
         within = [
             number
             for thread in ([by] if by in threads else threads)
             if (place := bisect_right(starts[thread], at) - 1) >= 0 and at < parts[number := threads[thread][place]][2]
         ]
+        if kernel.message:
+            for number in within:
+                messages[number].append((kernel.start, kernel.end))
+            continue
         if len(within) > 1:
             one, other = (parts[number][3].name for number in within[:2])
             within = [number for number in within if parts[number][3].thread == worker_of.get(kernel.stream)]
             if not within:
                 raise Unreadable("two-ops-at-once", one=one, other=other)
         for number in within:
-            first, last = found[number] or (kernel.start, kernel.end)
-            found[number] = min(first, kernel.start), max(last, kernel.end)
+            found[number].append((kernel.start, kernel.end))
     if not any(found):
         raise Unreadable("no-kernels", op=process.marks[0].name)
-    before = min(start for start, _ in filter(None, found))
-    for (op, _, _, mark), inside in zip(parts, found, strict=True):
-        start, end = inside or (before, before)
+    before = min(start for inside in found for start, _ in inside)
+    for (op, _, _, mark), inside, sent in zip(parts, found, messages, strict=True):
+        start, end = _from_its_message(inside, sent) if inside else (before, before)
         yield TimedOp(op, start, end, mark.start, mark.thread)
         before = end
+
+
+def _from_its_message(kernels: list[tuple[float, float]], messages: list[tuple[float, float]]) -> tuple[float, float]:
+    """From the first kernel to the last; what comes before a message that is waited for is left out if it is next to
+    nothing, such as the filling of its buffer."""
+    kernels.sort()
+    first, free, before = kernels[0][0], kernels[0][0], 0.0
+    most = 0.05 * sum(end - start for start, end in kernels)
+    for start, end in kernels:
+        if before > most:
+            break
+        if any(2 * (min(there, start) - max(sent, free)) > start - free > 0 for sent, there in messages):
+            first = start
+        free, before = max(free, end), before + end - start
+    return first, max(end for _, end in kernels)
 
 
 def _transfers(process: _Process) -> Iterator[TimedTransfer]:

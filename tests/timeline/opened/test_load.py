@@ -308,6 +308,22 @@ def test_a_send_that_waits_within_its_op_is_no_work_of_it(tmp_path):
     assert [(round(span.start * 1e6), round(span.end * 1e6)) for span in found.spans] == [(0, 400), (2100, 3000)]
 
 
+def test_a_kernel_that_makes_room_for_a_message_is_no_work_of_its_op(tmp_path):
+    for name, start in (("ncclDevKernel_SendRecv", 600), ("ncclDevKernel_AllReduce_Sum", 0)):
+        trace = traces.Trace(0, 1, [], "nccl")
+        trace.add("user_annotation", "PP:0F0", 0, 100)
+        trace.launch(1, 1, "fill", 0, 5)
+        trace.launch(2, 1, name, 6, 599, stream=20)
+        trace.launch(3, 1, "sgemm", 600, 900)
+        trace.launch(4, 1, name, 700, 1200, stream=20)
+        trace.launch(5, 1, "sgemm", 1201, 1300)
+        trace.add("user_annotation", "PP:0B0", 200, 100)
+        trace.launch(201, 1, "sgemm", 1400, 1500)
+        found = ge.load(trace.save(tmp_path / "one.json"))
+        times = [(round(span.start * 1e6), round(span.end * 1e6)) for span in found.spans]
+        assert times == [(0, 1300 - start), (1400 - start, 1500 - start)], name
+
+
 def test_of_a_gpu_marks_alone_are_refused_however_its_backend_is_called(tmp_path):
     for backend, refused in (("nccl", True), ("cpu:gloo,cuda:nccl", True), ("gloo", False)):
         trace = traces.Trace(0, 1, [], backend)
