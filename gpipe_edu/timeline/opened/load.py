@@ -22,7 +22,7 @@ from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
 from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
 from .recording import MARKS, Recording, Unreadable, recordings
 from .refusals import PROFILE, NoRunError, what_lacks
-from .trace_file import BASE, TraceFile, distributed_info
+from .trace_file import BASE, CutOffError, TraceFile, distributed_info
 
 Files = Path | str | Iterable[Path | str]
 
@@ -37,6 +37,8 @@ _BINARY: Final = {
 }
 _JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\]{])")
 """How JSON of objects begins: lists of numbers are orders, of ops or of calls."""
+
+_KEY: Final = re.compile(rb'"([A-Za-z_]+)"\s*:')
 
 _MICROSECONDS: Final = 1e-6
 
@@ -291,6 +293,11 @@ def _json(path: Path) -> _Content:
         found = list(recordings(file))
     except Unreadable as error:
         found, lack = [], error
+    except CutOffError:
+        keys = set(_KEY.findall(_head(path)))
+        if not file.has_events and (job := job_of_object(path, {key.decode() for key in keys})):
+            raise _job(path, job) from None  # settings with comments, such as DeepSpeed takes
+        raise
     about = file.about
     own = about.get("otherData")
     if isinstance(own, dict) and own.get("program") == trace.PROGRAM:

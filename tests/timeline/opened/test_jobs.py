@@ -107,3 +107,13 @@ def test_an_order_of_ops_is_an_order_whatever_its_comments_say(tmp_path):
     file = tmp_path / "order.txt"
     file.write_text("# as run with --pipeline-model-parallel-size 2\n" + str(ge.gpipe(2, 3)), encoding="utf-8")
     assert ge.load(file) == ge.gpipe(2, 3)
+
+
+def test_settings_with_comments_are_a_job_and_no_file_that_was_cut_off(tmp_path):
+    file = tmp_path / "ds_config.json"
+    file.write_text('{\n  // all of them\n  "train_batch_size": 256, "pipeline": {"stages": 4}\n}')
+    with pytest.raises(ValueError, match=r"ds_config\.json is DeepSpeed's settings, and no run"):
+        ge.load(file)
+    file.write_text('{\n  "batch": 256, "pipeline": {')
+    with pytest.raises(ValueError, match="was cut off or changed, so copy or export it anew"):
+        ge.load(file)
