@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.base import store
-from tests.processes import printed
+from tests.processes import PATIENCE, printed
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -90,7 +90,7 @@ for number in range(25):
 """
     command = [sys.executable, "-c", program]
     writers = [subprocess.Popen([*command, str(name)], cwd=ROOT, env=dict(os.environ)) for name in range(4)]
-    assert [writer.wait(60) for writer in writers] == [0] * 4
+    assert [writer.wait(PATIENCE) for writer in writers] == [0] * 4
     assert set(store.read("predictions")) == {f"{name}/{number}" for name in range(4) for number in range(25)}
     assert sorted(file.name for file in home.iterdir()) == ["progress.json", "progress.lock"]
 

@@ -25,6 +25,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.schedule.needs import Needs
+from gpipe_edu.schedule.op import KINDS, SENDS_GRADIENT
 from gpipe_edu.schedule.schedule import check_schedule
 
 from .costs import Costs
@@ -54,6 +56,41 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     )
 
 
+Arrivals = list[float | None]
+"""By micro-batch, when what another stage makes of it is there; None: not yet."""
+
+
+class _Way(NamedTuple):
+    """Of all ops of one kind and stage: what they wait for from another stage, and where their own goes."""
+
+    waits: Arrivals | None
+    seconds: float
+    goal: int | None
+    arrivals: Arrivals
+
+
+def _ways(schedule: Schedule, costs: Costs) -> dict[str, dict[int, _Way]]:
+    """By kind and stage. Micro-batches are alike, so the rules are asked of one op of each kind and stage."""
+    table = costs.table(schedule.stages)
+    one_each = {(kind, stage): m for row in schedule.rows for kind, m, stage in row}
+    asked = set(one_each.values())
+    needs = Needs(op for row in schedule.rows for op in row if op[1] in asked)
+    waits: dict[tuple[str, int], Arrivals] = {}
+    goals: dict[tuple[bool, int], tuple[int, Arrivals]] = {}  # of activations, and of gradients
+    for (kind, stage), m in one_each.items():
+        for need in needs(Op(kind, m, stage)):
+            if need.stage != stage:
+                made = need.kind in SENDS_GRADIENT, need.stage
+                waits[kind, stage] = goals.setdefault(made, (stage, [None] * schedule.micro_batches))[1]
+    ways: dict[str, dict[int, _Way]] = {kind: {} for kind in KINDS}
+    nowhere: tuple[None, Arrivals] = None, []
+    for kind, stage in one_each:
+        sends = kind == "F" or kind in SENDS_GRADIENT
+        goal, arrivals = goals.get((kind != "F", stage), nowhere) if sends else nowhere
+        ways[kind][stage] = _Way(waits.get((kind, stage)), table[kind][stage], goal, arrivals)
+    return ways
+
+
 class Ends(NamedTuple):
     """Of each device: when its last op ends, and how long it runs ops."""
 
@@ -62,18 +99,13 @@ class Ends(NamedTuple):
 
 
 def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
-    """What `simulate` says of when devices are ready, in a third of the time, for those who compare many schedules.
+    """What `simulate` says of when devices are ready, in two fifths of the time, for those who compare many schedules.
 
     The schedule must be one that can run, such as a recipe's: that is not looked at. Then an op waits for its turn and
     for what comes from another stage, so times are all that has to be kept. Pairs run apart.
     """
-    table, home, stages = costs.table(schedule.stages), schedule.device_of_stage, schedule.stages
+    home, ways = schedule.device_of_stage, _ways(schedule, costs)
     send, link = costs.send, costs.link
-    # By stage, when what it needs of each micro-batch is there: activations, gradients. None: not yet.
-    unknown: list[float | None] = [None] * schedule.micro_batches
-    arrives = {kind: [unknown.copy() for _ in range(stages)] for kind in "FB"}
-    arrives["F"][0] = arrives["B"][-1] = [0.0] * schedule.micro_batches
-    arrives |= {"C": arrives["B"], "I": arrives["B"]}
     free, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
     idle_from = [[0.0] * schedule.devices for _ in free]  # per link: when its last message has left it
     left = [iter(row) for row in schedule.rows]
@@ -85,25 +117,23 @@ def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
         op = heads[device]
         while op is not None:
             kind, m, stage = op
-            waits = arrives.get(kind)
+            waits, seconds, goal, arrivals = ways[kind][stage]
             if waits is not None:
-                there = waits[stage][m]
+                there = waits[m]
                 if there is None:
                     break
                 if there > now:
                     now = there
-            seconds = table[kind][stage]
             now += seconds
             busy[device] += seconds
-            goal = stage + 1 if kind == "F" else stage - 1
-            if waits is not None and 0 <= goal < stages:
+            if goal is not None:
                 target, there = home[goal], now
                 if target != device:
                     if link:
                         there = links[target] = max(now, links[target]) + link
                     there += send
                     awake.append(target)
-                waits[goal][m] = there
+                arrivals[m] = there
             op = next(left[device], None)
         free[device], heads[device] = now, op
     return Ends(tuple(free), tuple(busy))

@@ -44,10 +44,21 @@ def browser(*flags, profile=None):
     with sync_playwright() as driver:
         how = {"executable_path": path(), "args": [*FLAGS, *flags]}
         if profile is not None:
-            yield functools.partial(driver.chromium.launch_persistent_context, profile, **how)
+            yield _patient(functools.partial(driver.chromium.launch_persistent_context, profile, **how))
         else:
             with driver.chromium.launch(**how) as started:
-                yield started.new_context
+                yield _patient(started.new_context)
+
+
+def _patient(new_context):
+    """The same, and no page of the context waits for playwright's half a minute only."""
+
+    def opened(**options):
+        context = new_context(**options)
+        context.set_default_timeout(PATIENCE)
+        return context
+
+    return opened
 
 
 @contextlib.contextmanager
@@ -118,7 +129,6 @@ OPENED = WeakSet()
 
 def _heard(page):
     OPENED.add(page)
-    page.set_default_timeout(PATIENCE)
     if whole():
         page.add_init_script(SLUGGISH)
     page.problems, page.requests = [], []

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import gpipe_edu as ge
+from tests.processes import PATIENCE
 
 from . import accumulating, jobs
 
@@ -22,7 +23,7 @@ every_type = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 
 def run(group, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values
+    return group.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, PATIENCE).values
 
 
 @pytest.mark.sweep

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 import gpipe_edu as ge
 from gpipe_edu.pytorch import Stash
+from tests.processes import PATIENCE
 
 from . import jobs
 
@@ -32,7 +33,7 @@ WEIGHTS = torch.tensor([1.0, 2.0, 5.0]).double()
 
 
 def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=60).values
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 # Right

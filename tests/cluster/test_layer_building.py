@@ -11,6 +11,7 @@ from torch import nn
 import gpipe_edu as ge
 from gpipe_edu.cluster import build_layers
 from gpipe_edu.cluster.layer_building import build_layer, outline
+from tests.processes import PATIENCE
 
 from . import jobs, layer_jobs
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(group, K, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=120).values
+    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], PATIENCE).values
 
 
 SCHEDULES = {

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from tests.processes import PATIENCE
+
 from . import jobs, other_words
 
 ONE = "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
@@ -41,7 +43,7 @@ SAID = {
 
 
 def run(group, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments)] * 2, seconds=60).values
+    return group.run([partial(jobs.unwatched, function, *arguments)] * 2, PATIENCE).values
 
 
 def test_calls_as_made_elsewhere_are_told_what_to_do_and_one_may_go_on(group):

@@ -8,6 +8,7 @@ import torch
 import gpipe_edu as ge
 from gpipe_edu.schedule import recipes
 from tests.amount import third
+from tests.processes import PATIENCE
 
 from . import jobs
 
@@ -18,7 +19,7 @@ RECIPES = {name: recipe for name, recipe in recipes.RECIPES.items() if name != "
 
 
 def run(group, K, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], seconds=300).values
+    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], PATIENCE).values
 
 
 @pytest.mark.sweep

@@ -12,6 +12,7 @@ import gpipe_edu as ge
 from gpipe_edu.schedule import recipes
 from gpipe_edu.schedule.recompute import with_kinds
 from tests.each import each
+from tests.processes import PATIENCE
 
 from . import csv_jobs, jobs
 
@@ -86,7 +87,7 @@ def test_gradients_are_one_devices(group, tmp_path, K):
         schedule.to_csv(file)
         held = [sorted({op.stage for op in row}) for row in schedule.rows]
         job = partial(csv_jobs.apart, str(file), schedule.stages, held, schedule.micro_batches)
-        found = group.run([partial(jobs.unwatched, job)] * K, seconds=300).values
+        found = group.run([partial(jobs.unwatched, job)] * K, PATIENCE).values
         assert max(found) < 1e-10, schedule.name
 
 

@@ -9,6 +9,7 @@ from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 import gpipe_edu as ge
 from gpipe_edu.distributed import LocalGroup
+from tests.processes import PATIENCE
 
 from . import jobs, refused
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(group, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, seconds=60).values
+    return group.run([partial(jobs.unwatched, function, *arguments, **named)] * 2, PATIENCE).values
 
 
 def exchange(net):
@@ -123,7 +124,7 @@ def test_a_module_of_all_blocks_may_have_buffers_that_are_read(group, tmp_path):
             assert off < 1e-12
             assert names == ["0.rotary.cos", "0.rotary.sin"]
             assert found == done
-    [[off, _, found]] = group.run([partial(refused.one_rotary, ge.gpipe(1, 4), str(tmp_path))], seconds=60).values
+    [[off, _, found]] = group.run([partial(refused.one_rotary, ge.gpipe(1, 4), str(tmp_path))], PATIENCE).values
     assert off < 1e-12
     assert found == 3
 

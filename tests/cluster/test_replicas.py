@@ -3,11 +3,13 @@
 import re
 from functools import partial
 
+from tests.processes import PATIENCE
+
 from . import jobs, replicas
 
 
 def run(group, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(4)], seconds=60).values
+    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(4)], PATIENCE).values
 
 
 def test_buffers_are_those_of_replica_0_on_every_replica(group, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.cluster.saving import saved_steps
 from gpipe_edu.distributed import ProcessError
+from tests.processes import PATIENCE
 
 from . import jobs, resume_jobs
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=90).values
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 def train(group, schedule, folder, steps, **how):

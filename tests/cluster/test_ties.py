@@ -7,6 +7,7 @@ import torch
 
 import gpipe_edu as ge
 from tests.amount import third
+from tests.processes import PATIENCE
 
 from . import jobs, ties
 from .test_pipeline import RECIPES
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 @pytest.mark.sweep

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from gpipe_edu.cluster.engine import Newest
+from tests.processes import PATIENCE
 
 from . import jobs, values
 from .test_pipeline import RECIPES
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], seconds=300).values
+    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 @pytest.mark.sweep

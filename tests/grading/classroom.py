@@ -18,7 +18,7 @@ import pytest
 from gpipe_edu.course.building import percent_format
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process import bubblewrap
-from tests.processes import ROOT
+from tests.processes import PATIENCE, ROOT
 
 needs_sandbox = pytest.mark.skipif(not bubblewrap.installed(), reason="bubblewrap is not here: apt install bubblewrap")
 
@@ -74,7 +74,7 @@ def hand_in(path, book):
     return path
 
 
-def run(*arguments, ends=0, seconds=280, python=sys.executable, program="gpipe_edu", **environment):
+def run(*arguments, ends=0, seconds=PATIENCE, python=sys.executable, program="gpipe_edu", **environment):
     done = subprocess.run(
         [python, "-m", program, "grade", *map(str, arguments)],
         capture_output=True,

@@ -7,7 +7,7 @@ from collections import namedtuple
 
 import pytest
 
-from tests.processes import printed
+from tests.processes import PATIENCE, printed
 
 from . import bench
 
@@ -334,7 +334,7 @@ def test_several_threads_train_one_pipe(way):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert not failed
     assert not any(thread.is_alive() for thread in threads)
     bench.assert_same(bench.grads(net), bench.grads(plain))

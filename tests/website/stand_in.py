@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 
 from tests.browser import chrome
+from tests.processes import PATIENCE
 from tests.website.conftest import ROOT
 
 SERVES = """
@@ -78,7 +79,7 @@ class Host:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
         self.process.stdout.close()
 
 

@@ -479,7 +479,7 @@ class TestThePage:
         lesson.shows("check", "split is not written yet")
         lesson.write("stub", "def split(batch, M):\n    return [batch]")
         lesson.do("stub", "check")
-        lesson.shows("check", "ex01/splitting: not yet. Exactly M pieces")
+        lesson.shows("check", "ex01/splitting: not yet. Every piece is the whole batch")
         assert not lesson.cell("stub").locator(".solved").is_visible()
         lesson.do("hint", "hint")
         lesson.shows("hint", "Hint 1 of 3")

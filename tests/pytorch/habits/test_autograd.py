@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
 from tests.each import each
+from tests.processes import PATIENCE
 from tests.pytorch.habits.ways import (
     CALLS,
     TRAINS,
@@ -143,7 +144,7 @@ def test_backward_in_another_thread(way):
     loss = way.wrap(net)(batch(6)).sum()
     thread = threading.Thread(target=loss.backward)
     thread.start()
-    thread.join(60)
+    thread.join(PATIENCE)
     return held(net)
 
 

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from gpipe_edu.pytorch import GPipe
 from tests.each import each
+from tests.processes import PATIENCE
 from tests.pytorch.bench import Apply
 from tests.pytorch.habits.test_own_layers import Selective
 from tests.pytorch.habits.ways import TRAINS, batch, data, held, mlp, same
@@ -292,5 +293,5 @@ def test_pipe_that_has_failed_leaves_no_thread_behind():
     del pipe
     gc.collect()
     for worker in workers:
-        worker.join(60)
+        worker.join(PATIENCE)
     assert not any(worker.is_alive() for worker in workers)

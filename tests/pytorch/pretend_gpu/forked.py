@@ -12,7 +12,9 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
-SECONDS = 30
+from tests.processes import PATIENCE
+
+SECONDS = 300
 """After which a test counts as hanging; all threads then say where they are."""
 
 HERE = __name__.rpartition(".")[0]
@@ -27,9 +29,9 @@ def run(module: str, name: str, arguments: dict[str, Any]) -> str:
     process.start()
     sender.close()
     try:
-        told = receiver.recv() if receiver.poll(SECONDS + 10) else "did not even say that it hangs"
+        told = receiver.recv() if receiver.poll(SECONDS + PATIENCE) else "did not even say that it hangs"
     except EOFError:
-        process.join(10)
+        process.join(PATIENCE)
         told = f"ended with exit code {process.exitcode}, hanging or crashed; what it said is on standard error"
     finally:
         process.kill()

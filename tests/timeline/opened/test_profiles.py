@@ -10,6 +10,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.timeline import read_profiles
 from gpipe_edu.timeline.faults import step_with_fault
+from tests.processes import PATIENCE
 
 
 def work(folder, schedule):
@@ -34,7 +35,7 @@ def test_profiles_of_two_ranks_are_one_timeline_in_the_order_of_the_schedule(tmp
 
     schedule = ge.one_f_one_b(2, 4)
     with LocalGroup() as group:
-        group.run([partial(work, str(tmp_path), schedule)] * 2, seconds=60)
+        group.run([partial(work, str(tmp_path), schedule)] * 2, PATIENCE)
     (tmp_path / "1.json.gz").write_bytes(gzip.compress((tmp_path / "1.json").read_bytes()))
     timeline = read_profiles([tmp_path / "0.json", tmp_path / "1.json.gz"])
     assert (timeline.source, timeline.unit) == ("measured", "s")

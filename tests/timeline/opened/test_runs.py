@@ -9,6 +9,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.timeline.opened import open_files
+from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +19,7 @@ def profiled(work, folder):
     from gpipe_edu.distributed import LocalGroup
 
     with LocalGroup() as group:
-        group.run([partial(work, str(folder))] * 2, seconds=240)
+        group.run([partial(work, str(folder))] * 2, PATIENCE)
 
 
 def test_every_schedule_class_has_its_order_and_waits_are_no_work(tmp_path, preloaded_python):

@@ -144,7 +144,7 @@ def _signs(cut: BatchCut) -> Iterator[Sign]:
         yield Sign("parts-missing", not tuples and _has_cut_some_parts(cut), words={"parts": len(parts)})
         yield Sign("tuple-cut", not tuples)
     whole = [index for index in range(len(parts)) if M > 1 and _is_whole(cut.of_part(index))]
-    yield Sign("not-cut", len(whole) == len(parts), came=f"the whole batch, {len(pieces)} times")
+    yield Sign("not-cut", len(whole) == len(parts), came=f"the whole batch, as {plural(len(pieces), 'piece')}")
     for index in whole:
         difference = f"part {index} has all {len(parts[index])} samples in each piece"
         yield Sign("part-whole", difference=difference, words={"index": index, "last": len(parts) - 1})
