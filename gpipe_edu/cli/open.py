@@ -59,17 +59,17 @@ def run(
         return 1
     timeline = simulate(found) if isinstance(found, Schedule) else found
     console.print(render_text(timeline, width=console.width, color=True))
-    shorter = None
+    shorter, words = None, ""
     if timeline.measured:
         diagnosis = diagnose(timeline if step is not None else opened.steps)
-        shorter = diagnosis.shorter
-        console.print(str(diagnosis), markup=False)
+        shorter, words = diagnosis.shorter, str(diagnosis)
+        console.print(words, markup=False)
         if shorter is not None and csv is None:
             console.print(
                 f"That schedule as a file for your cluster: --csv {shorter.name.replace(' ', '_')}.csv", markup=False
             )
     with bad_arguments():
-        written = write(timeline, trace, figure) + _page(timeline, html) + _order(shorter, csv)
+        written = write(timeline, trace, figure) + _page(timeline, html, words) + _order(shorter, csv)
         for path in written:
             console.print(f"wrote {path}", markup=False)
     return 0
@@ -84,11 +84,11 @@ def _order(shorter: Schedule | None, path: Path | None) -> list[Path]:
     return [path]
 
 
-def _page(timeline: Timeline, path: Path | None) -> list[Path]:
+def _page(timeline: Timeline, path: Path | None, words: str) -> list[Path]:
     if path is None:
         return []
     with needing("notebooks", "a page"):
         from gpipe_edu.view.gantt import gantt
 
-        gantt(timeline).to_html(path)
+        gantt(timeline).to_html(path, note=words)
     return [path]

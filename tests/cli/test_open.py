@@ -1,6 +1,7 @@
 """`gpipe-edu open`: what a person is told of a measured run, and what is written of it."""
 
 import json
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -42,7 +43,9 @@ def test_a_page_of_its_own(run, tmp_path):
     code, out, _ = run("open", str(FILES / "kineto_gpu"), "--html", str(page))
     assert code == 0
     assert f"wrote {page}" in out.replace("\n", "")
-    assert "kineto_gpu: ops by GPU kernels" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "kineto_gpu: ops by GPU kernels" in text
+    assert f'<p class="ge-note">{escape(str(ge.diagnose(ge.load(FILES / "kineto_gpu"))))}</p>' in text
 
 
 def test_a_shorter_schedule_is_written_for_a_cluster(run, tmp_path):

@@ -111,20 +111,24 @@ def page(
     settings: Settings | None,
     options: Mapping[str, Any],
     cap: float | None,
+    note: str = "",
 ) -> str:
-    """The text of the page. options: memory, critical, speed, theme. settings: for an explorer, where it starts."""
+    """The text of the page. options: memory, critical, speed, theme. settings: for an explorer, where it starts.
+    note: what is said below the chart; an explorer's says what the page can show.
+    """
     grid = None if settings is None else _grid(settings)
     data = offer(settings, grid)
     data["options"] = dict(options)
     data["payload"] = {"serial": 0, **payload(timelines, settings, critical_path=True, cap=cap)}
     data["frames"] = None if settings is None or grid is None else _frames(settings, grid, cap)
     title = ", ".join(timeline.name or "pipeline" for timeline in timelines)
+    said = note or (_note(settings) if settings else "")
     return fill(
         __file__,
         title=escape(title),
         chart_style=style_element(style()),
         script=script(),
-        note="" if settings is None else f'<p class="ge-note">{escape(_note(settings))}</p>',
+        note=f'<p class="ge-note">{escape(said)}</p>' if said else "",
         summary=escape(_summary(data["payload"])),
         data=json_element('id="ge-data"', to_json(data)),
     )

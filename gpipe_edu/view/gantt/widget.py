@@ -135,8 +135,9 @@ class Gantt(anywidget.AnyWidget):
                 answers.append(refusal(error))
         self.send({"ahead": answers, "round": content.get("round")})
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page that needs no kernel and no network; also written to `path` if one is given.
+    def to_html(self, path: str | Path | None = None, *, note: str = "") -> str:
+        """A self-contained page that needs no kernel and no network; also written to `path` if one is given. note:
+        what is said below the chart, such as the words of `ge.diagnose`.
 
         An explorer's page offers the sizes in `gpipe_edu.view.gantt.page.GRID` with every schedule and way to
         recompute, at the costs set now.
@@ -147,7 +148,7 @@ class Gantt(anywidget.AnyWidget):
             "speed": self.speed,
             "theme": self.theme,
         }
-        text = page(self._timelines, self._settings, options, self._cap)
+        text = page(self._timelines, self._settings, options, self._cap, note)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
