@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8888
 
-.PHONY: lab demo classroom test test-quick test-whole lint site site-serve site-test wheel gpu clean
+.PHONY: help lab demo classroom test test-quick test-whole lint site site-serve site-test wheel gpu clean
+
+help:  ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 # Stamps: set-up runs again only when what it installs has changed. pip shows its progress.
 $(BIN)/python:
