@@ -20,6 +20,7 @@ def opened(host, name, levels=3):
             progress.record(solved(level.key))
     page = host.run_all(name, f"import gpipe_edu as ge\nge.puzzle(progress={str(progress.path)!r})", "")
     page.wait_for_selector(".gp-board .ge-base")
+    page.evaluate("() => document.fonts.ready.then(() => null)")  # from here on nothing moves by itself
     return page
 
 
