@@ -67,10 +67,10 @@ def load(files: Files, *, step: int | None = None, replica: int | None = None, n
     """The order of ops, or the measured step, that is in a file, a folder, or several files in any order.
 
     An order is text: a line per device, as `str(schedule)` writes it, or PyTorch's pipeline CSV. Measured are traces of
-    torch.profiler, `.json` or `.json.gz`, one for each rank or merged; our own traces; and the files of Megatron's
-    pipeline timer. An op's time is that of its GPU kernels; without a GPU from the end of its wait, where that shows,
-    to its own end, or else from its first operation to its last; in a profile that has neither it is the op's mark,
-    with the wait for its message. The timeline's name says which.
+    torch.profiler, `.json` or `.json.gz`, one for each rank or merged; our own traces; and the files of a pipeline
+    timer for Megatron-LM. An op's time is that of its GPU kernels; without a GPU from the end of its wait, where that
+    shows, to its own end, or else from its first operation to its last; in a profile that has neither it is the op's
+    mark, with the wait for its message. The timeline's name says which.
 
     step: which of the whole steps, from 0; the last one if it is not said. replica: which of several pipelines, from 0.
 
@@ -211,12 +211,12 @@ _WHAT: Final = {
     _Order: "an order of ops, a line for each device",
     _Own: "a trace that gpipe_edu saved",
     _Trace: "a trace of torch.profiler",
-    Timed: "times of Megatron's pipeline timer",
+    Timed: "times of a pipeline timer for Megatron-LM",
 }
 
 _WANTED: Final = (
-    "Open an order of ops (a text, or PyTorch's pipeline CSV), torch.profiler's traces of all ranks, Megatron's "
-    "pipeline timer, or what gpipe_edu saved. A profile of your own pipeline is two lines around a step:"
+    "Open an order of ops (a text, or PyTorch's pipeline CSV), torch.profiler's traces of all ranks, a pipeline "
+    "timer for Megatron-LM, or what gpipe_edu saved. A profile of your own pipeline is two lines around a step:"
     + PROFILE
     + '\n    found.export_chrome_trace(f"rank{rank}_trace.json")'
 )

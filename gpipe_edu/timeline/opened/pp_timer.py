@@ -1,4 +1,5 @@
-"""The files of Megatron-LM's pipeline timer: one for each rank, with the start and the end of each op, in milliseconds.
+"""The files of a pipeline timer for Megatron-LM, a patch of github.com/Victarry/PP-Schedule-Visualization: one for each
+rank, with the start and the end of each op, in milliseconds.
 
     event_times_PP2_VPP1_TPxCPxDP_rank_0_pp_rank_1_rank_1.json
     {"forward-0-start": 1.0, "forward-0-end": 2.0, ...}           with VPP of 2 and more "forward-<chunk>-0-start"
@@ -46,8 +47,8 @@ def read_timer(file: Path, content: Mapping[str, Any]) -> Timed:
     name = _NAME.search(file.name)
     if name is None:
         raise ValueError(
-            f"{file.name} has times of Megatron's pipeline timer, and its name does not say of which rank: give it the "
-            "one that the timer gave it,\n    event_times_PP2_VPP1_TPxCPxDP_rank_0_pp_rank_1_rank_1.json"
+            f"{file.name} has times of a pipeline timer for Megatron-LM, and its name does not say of which rank: give "
+            "it the one that the timer gave it,\n    event_times_PP2_VPP1_TPxCPxDP_rank_0_pp_rank_1_rank_1.json"
         )
     size, _, pipeline, position, rank = map(int, name.groups())
     times: dict[Op, dict[str, float]] = {}
