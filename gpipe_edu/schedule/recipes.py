@@ -76,7 +76,7 @@ def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
 
     Micro-batches travel in groups of K: a group passes through one stage of each device, then through the next, so
     a device soon has work again. The warm-up is Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473).
-    The idle time is V times smaller than that of 1F1B and V times as many boundaries are sent.
+    The idle time is V times smaller than that of 1F1B, and a little over V times as many boundaries are sent.
 
     groups: where M is no multiple of K, "equal" has M // K groups, as equal as can be; PyTorch takes M only where they
     are all equal. "full" has groups of K, and leaves out of the last one the micro-batches that do not exist;
@@ -114,12 +114,12 @@ def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
 
 
 def interleaved_zero_bubble(K: int, M: int, V: int) -> Schedule:
-    """Interleaved ZB-H1: the stages and groups of `interleaved`, each B split, and half as long a warm-up.
+    """Interleaved ZB-H1: the stages and groups of `interleaved`, each B split, and fewer forwards to warm up.
 
-    Device k puts off its weight gradients by k ops, as in `zero_bubble`, which this is for V = 1. Where W is no longer
-    than F or I, the idle time is V times smaller than that of `zero_bubble`: see `formulas.
-    makespan_interleaved_zero_bubble`. PyTorch's ScheduleInterleavedZeroBubble has the same order; it takes M only where
-    its groups are equal.
+    Device k has K-1-k fewer of these, and puts off its weight gradients by k ops, as in `zero_bubble`, which this is
+    for V = 1. Where W is no longer than F or I, the idle time is V times smaller than that of `zero_bubble`: see
+    `formulas.makespan_interleaved_zero_bubble`. PyTorch's ScheduleInterleavedZeroBubble has the same order; it takes M
+    only where its groups are equal.
 
     Raises ValueError unless K, M and V are at least 1.
     """

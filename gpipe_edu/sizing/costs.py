@@ -84,7 +84,8 @@ def stored_bytes(layer: LayerSize, numbers: float, activation: int) -> float:
 
 def tensor_messages(count: float, tensor: int, machine: Machine) -> float:
     """Seconds of a tensor group's exchanges in a forward, and again in a backward: an all-reduce of `count` bytes, or,
-    with sequence parallelism, the same two halves apart (Shoeybi et al. 2019, arXiv 1909.08053). Nothing hides them."""
+    with sequence parallelism, the same two halves apart (Shoeybi et al. 2019, arXiv 1909.08053). Counted as if nothing
+    hid them, though kernels of today send a piece while they multiply the next."""
     return 2 * machine.ring(count, tensor)
 
 

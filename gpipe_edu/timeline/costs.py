@@ -79,7 +79,7 @@ class Costs:
 
         Operations per token, with P weights: the matrices cost 2 P in F, 2 P in I and 2 P in W. Queries with keys and
         weights with values are products of two activations: 4 s h in F, and twice that in I, nothing in W. With
-        P = 12 h^2 that is, per token and width, F 24 h + 4 s, I 24 h + 8 s, W 24 h (counted; Qi et al. 2023, arXiv
+        P = 12 h^2 that is, per token and width, F 24 h + 4 s, I 24 h + 8 s, W 24 h (counted; Qi et al. 2024, arXiv
         2401.10241, table 1, has W < F < I likewise).
 
         Raises TypeError for what is no whole number, ValueError for one below 1.

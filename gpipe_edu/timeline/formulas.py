@@ -74,7 +74,7 @@ def bubble_fraction_early(K: int, M: int, F: float = 1, B: float = 2, R: float |
 
 
 def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 1) -> float:  # noqa: E741
-    """Time of a step of ZB-H1 for M >= K and W no longer than F or I: M (F+I+W) + (K-1) (F+I-W) [Z, table 1].
+    """Time of a step of ZB-H1 for M >= K and W no longer than F or I: M (F+I+W) + (K-1) (F+I-W) [Z, table 2].
 
     Raises ValueError outside that range, where the time has to be simulated.
     """
@@ -89,7 +89,7 @@ def makespan_zero_bubble(K: int, M: int, F: float = 1, I: float = 1, W: float = 
 
 
 def idle_left_by_zero_bubble(F: float = 1, I: float = 1, W: float = 1) -> float:  # noqa: E741
-    """Share of 1F1B's idle time that ZB-H1 leaves: (F+I-W) / (F+I+W), for any K and M >= K [Z, table 1].
+    """Share of 1F1B's idle time that ZB-H1 leaves: (F+I-W) / (F+I+W), for any K and M >= K [Z, table 2].
 
     A third if F = I = W; more where attention is long, which has no weights and so no W: see `Costs.of_transformer`.
     Raises ValueError where W is longer than F or I, and the time has to be simulated.
