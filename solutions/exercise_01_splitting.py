@@ -22,7 +22,8 @@ from gpipe_edu.timeline import replay
 # %% [markdown]
 # ## Even pieces, and why
 #
-# Ten samples do not divide by four. Two ways to cut them come to mind. First guess what
+# Ten samples are not divisible by four. Two ways to cut them come to mind. First guess
+# what
 # difference it makes:
 
 # %%

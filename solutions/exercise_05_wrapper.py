@@ -3,7 +3,7 @@
 #
 # **Why care?** A good pipeline goes unnoticed: `pipe(x)` takes the place of `net(x)`,
 # while loss, optimizer and stored weights stay what they are. You write one, and after
-# it no pipeline library is a black box.
+# that no pipeline library is a black box.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
 # [lesson 06](../notebooks/06_pytorch_pipeline.ipynb),
@@ -54,7 +54,7 @@ ge.simulate(goal)
 # %% [markdown]
 # ## Step 1: cut the network
 #
-# A slice of an `nn.Sequential` is an `nn.Sequential` again, and holds the very same
+# A slice of an `nn.Sequential` is itself an `nn.Sequential`, and holds the very same
 # layers:
 
 # %%
@@ -72,7 +72,7 @@ print(tail)
 def cut(net: nn.Sequential, balance) -> list:
     """Cut `net` into stages: stage k runs the next `balance[k]` layers, in their order.
 
-    The stages share their layers with `net`. A layer that appears in `net` at several
+    The stages share their layers with `net`. A layer that appears in `net` in several
     places (an activation, say) counts each time.
 
     balance: a list of whole numbers, one per stage
@@ -179,7 +179,7 @@ class MyGPipe(nn.Module):
         "never" none
 
     Small print:
-    - A layer at several places in `net` counts each time. It has no weights.
+    - A layer in several places of `net` counts each time. It has no weights.
     - The parameters are those of net itself, and state_dict() has the keys of net's.
     - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.
     - The default of `checkpoint` is "except_last".

@@ -1,15 +1,16 @@
 # %% [markdown]
 # # Exercise 15: the bill
 #
-# **Why care?** "Does it fit?" is the first question of every training, and it has an
-# answer in bytes, device by device, before anything is rented. Here you write the bill,
+# **Why care?** "Does it fit?" is the first question of every training run, and it has
+# an answer in bytes, device by device, before anything is rented. Here you write the
+# bill,
 # and then use it to choose a plan.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice.
 # **You need** [lesson 08](../notebooks/08_experiments.ipynb), and
 # [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) for replicas, tensor
-# groups and ZeRO. **In the paper:** section 2.3 has the bill of its own device, with
-# recompute by stage; 34 bytes are counted in Korthikanti et al. 2022 (arXiv
+# groups and ZeRO. **In the paper:** section 2.3 has the bill for a device of GPipe's,
+# with recompute by stage; the 34 bytes are counted in Korthikanti et al. 2022 (arXiv
 # 2205.05198).
 
 # %%
@@ -20,7 +21,8 @@ from gpipe_edu.view import plot_bars
 # %% [markdown]
 # ## What is on the bill
 #
-# A Transformer of L blocks of width h, which knows v words, reads samples of s tokens.
+# A Transformer of L blocks of width h, with a vocabulary of v words, reads samples of s
+# tokens.
 # A *plan* trains it on T·D·K devices: D [replicas](../docs/glossary.md#replica) of a
 # pipeline of K devices, each of which is a tensor group of T. A device has V stages,
 # and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b), interleaved if V is
@@ -42,9 +44,11 @@ predict("ex15/fullest")
 # ## Your turn: the bill
 #
 # **State.** A block is one of GPT's shape, with 12 h² weights (norms and biases left
-# out; Llama's own has 13 h² in the 8B model). The embedding is a table of v·h weights
-# on device 0, the head another one, as large, on device K − 1; with K = 1 both are on
-# the one device. Blocks are cut evenly. A tensor group divides all weights by T. A
+# out; Llama's blocks have 13 h² in the 8B model). The embedding is a table of v·h
+# weights
+# on device 0, the head another table of the same size on device K − 1; with K = 1 both
+# are on
+# the one device. Blocks are divided evenly. A tensor group divides all weights by T. A
 # weight takes 2 bytes, its gradient, a sum over micro-batches, 4, and Adam's state 12,
 # which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
 #

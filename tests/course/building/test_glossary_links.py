@@ -13,7 +13,7 @@ LINK = "[stages](../docs/glossary.md#stage)"
 
 
 def test_a_link_gets_its_definition_and_an_outdated_one_is_replaced():
-    said = "A run of consecutive layers that live on one device; there are K of them."
+    said = "A run of consecutive layers that live on one device; there are K such runs."
     titled = f'[stages](../docs/glossary.md#stage "{said}")'
     assert add_definitions(f"so **{LINK}**, and", KNOWN) == f"so **{titled}**, and"
     assert add_definitions(titled.replace("A run", "Some"), KNOWN) == titled
