@@ -23,8 +23,7 @@ from gpipe_edu.timeline import replay
 # ## Even pieces, and why
 #
 # Ten samples are not divisible by four. Two ways to cut them come to mind. First guess
-# what
-# difference it makes:
+# what difference it makes:
 
 # %%
 predict("ex01/remainder-last")
@@ -43,9 +42,9 @@ ge.compare(
 )
 
 # %% [markdown]
-# Both charts are planned, and a box is as long as its
-# [micro-batch](../docs/glossary.md#micro-batch) is large. So an exact cut is not
-# enough: it should be **even**, too.
+# Both charts are planned, and the length of a box is in proportion to the size of its
+# [micro-batch](../docs/glossary.md#micro-batch). So an exact cut is not enough:
+# it should be **even**, too.
 #
 # ## Your turn
 #

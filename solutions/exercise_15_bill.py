@@ -3,8 +3,7 @@
 #
 # **Why care?** "Does it fit?" is the first question of every training run, and it has
 # an answer in bytes, device by device, before anything is rented. Here you write the
-# bill,
-# and then use it to choose a plan.
+# bill, and then use it to choose a plan.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice.
 # **You need** [lesson 08](../notebooks/08_experiments.ipynb), and
@@ -22,11 +21,10 @@ from gpipe_edu.view import plot_bars
 # ## What is on the bill
 #
 # A Transformer of L blocks of width h, with a vocabulary of v words, reads samples of s
-# tokens.
-# A *plan* trains it on T·D·K devices: D [replicas](../docs/glossary.md#replica) of a
-# pipeline of K devices, each of which is a tensor group of T. A device has V stages,
-# and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b), interleaved if V is
-# more than 1.
+# tokens. A *plan* trains it on T·D·K devices: D [replicas](../docs/glossary.md#replica)
+# of a pipeline of K devices, each of which is a tensor group of T. A device has V
+# stages, and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b), interleaved
+# if V is more than 1.
 
 # %%
 llama_8b = {"blocks": 32, "width": 4096, "vocabulary": 128_000, "tokens": 8192}
@@ -45,12 +43,10 @@ predict("ex15/fullest")
 #
 # **State.** A block is one of GPT's shape, with 12 h² weights (norms and biases left
 # out; Llama's blocks have 13 h² in the 8B model). The embedding is a table of v·h
-# weights
-# on device 0, the head another table of the same size on device K − 1; with K = 1 both
-# are on
-# the one device. Blocks are divided evenly. A tensor group divides all weights by T. A
-# weight takes 2 bytes, its gradient, a sum over micro-batches, 4, and Adam's state 12,
-# which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
+# weights on device 0, the head another table of the same size on device K − 1; with
+# K = 1 both are on the one device. Blocks are divided evenly. A tensor group divides
+# all weights by T. A weight takes 2 bytes, its gradient, a sum over micro-batches, 4,
+# and Adam's state 12, which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
 #
 # **Activations.** With n = samples · s tokens in a micro-batch, a block keeps 34 n h /
 # T bytes of each micro-batch from its F to its B. (Attention scores are not kept, and

@@ -140,7 +140,7 @@ def _duplicate(schedule: Schedule) -> Iterator[Problem]:
             for op, times in Counter(row).items():
                 if times > 1:
                     often = "twice" if times == 2 else f"{times} times"
-                    message = f"{op} stands {often} on device {device}; every op runs exactly once"
+                    message = f"{op} appears {often} on device {device}; every op runs exactly once"
                     yield Problem("duplicate", message, op)
 
 
@@ -170,7 +170,7 @@ def _judge_cell(kinds: set[str], micro_batch: int, stage: int, device: int, ways
     if not any(kinds | {"F"} <= legal for legal in _LEGAL):
         present = [kind for kind in KINDS if kind in kinds and kind != "F"]
         ops = " and ".join(str(op(kind)) for kind in present)
-        reason = "C recomputes by itself, so no R stands beside it; " if {"R", "C"} <= kinds else ""
+        reason = "C recomputes by itself, so no R goes with it; " if {"R", "C"} <= kinds else ""
         message = f"device {device} has {ops}: {reason}a micro-batch is finished on a stage {_write_ways(ways)}"
         return Problem("mixed", message, op(present[-1]))
     if "F" not in kinds:

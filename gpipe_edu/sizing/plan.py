@@ -3,7 +3,7 @@
 `costs.py` has the cost of each part. Here they meet, with n the samples of the largest micro-batch, N / (D M) rounded
 up:
 
-    F of a stage      products, traffic to the memory, a fixed price per layer, and messages within its group
+    F of a stage      products, traffic to the memory, a fixed cost per layer, and messages within its group
     B                 twice the first three, messages once more, gradients added up, and what is recomputed within it:
                       the attention scores, or every layer
     R                 F, where a whole stage is recomputed: it waits for no gradient, so it can hide in the bubble

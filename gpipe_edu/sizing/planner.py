@@ -73,7 +73,7 @@ class SearchSpace(NamedTuple):
         known: dict[str, tuple[Any, ...]] = {"zero": ZERO, "schedules": SCHEDULES, "recompute": tuple(RECOMPUTES)}
         for name, values in self._asdict().items():
             if not values:
-                raise ValueError(f"{name} is empty; there must be one value to weigh")
+                raise ValueError(f"{name} is empty; there must be at least one value to weigh")
         for name, allowed in known.items():
             for value in getattr(self, name):
                 if value not in allowed:
@@ -85,7 +85,7 @@ class SearchSpace(NamedTuple):
         groups = f"tensor groups of {_any(self.tensor)}"
         groups += "" if any(self.sequence) else " without sequence parallelism"
         groups = "no tensor groups" if self.tensor == (1,) else groups
-        cut = f"sequences of {LONG:,} tokens and more a device cut {_any(self.context)} ways"
+        cut = f"sequences of {LONG:,} tokens or more per device cut {_any(self.context)} ways"
         cut = "sequences whole" if self.context == (1,) else cut
         looped = f" (V={_any(self.V)})" if any(form_of(name).takes_V for name in self.schedules) else ""
         return (
@@ -215,10 +215,10 @@ class Planner:
         best, machine = self.best, self.job.machine
         if best is None:
             raise ValueError("nothing fits, so no plan is the best; shortage() tells what is short")
-        text = f"Of {len(self.plans):,} plans none that fits has a step more than {TIE:.0%} shorter. "
+        text = f"Of {len(self.plans):,} plans, none that fits has a step more than {TIE:.0%} shorter. "
         text += self._pipeline_or_not(best)
         if self.second is not None and self.second.knobs not in text:
-            text += f" Second best of the other ways: {self.second.knobs}, {_loss(self.second, best)}."
+            text += f" The best of the other ways, {self.second.knobs}, {_loss(self.second, best)}."
         spare = machine.devices - best.devices
         text += f" {spare} of {machine.devices} devices would be left over." if spare else ""
         return text
@@ -229,18 +229,18 @@ class Planner:
         if best.K == 1:
             cut = _fastest(plan for plan in self.plans if plan.K > 1)
             other = f"the fastest, {cut.knobs}, takes {cut.step / best.step:.2f} times as long" if cut else "none fits"
-            return f"Of the ways weighed, none needs a pipeline here: of those with one {other}."
+            return f"Of the ways weighed, none needs a pipeline here: of those with one, {other}."
         if self.alone is None:
             whole = [plan for plan in self.plans if plan.K == 1]
             if not whole:
                 return "No plan without a pipeline was weighed."
             least = min(whole, key=lambda plan: plan.short)
             return (
-                f"Of the ways weighed only a pipeline fits: without one a device lacks {size(least.short)}, even with "
-                f"{least.knobs}."
+                f"Of the ways weighed, only a pipeline fits: without one, a device lacks {size(least.short)}, even "
+                f"with {least.knobs}."
             )
         return (
-            f"Of the ways weighed a pipeline is fastest: the best without one, {self.alone.knobs}, "
+            f"Of the ways weighed, a pipeline is fastest: the best without one, {self.alone.knobs}, "
             f"{_loss(self.alone, best)}."
         )
 
@@ -250,8 +250,8 @@ class Planner:
         head, found = self.job.model.head, list[str]()
         if head and head % 8 and self.job.machine.bandwidth:
             found.append(
-                f"Attention heads have {head} numbers, no multiple of 8: published runs with such heads took 1.2 to "
-                "1.4 times what others would; this plan does not know that."
+                f"Attention heads have {head} numbers, not a multiple of 8: published runs with such heads took 1.2 to "
+                "1.4 times as long as others would; this plan does not allow for that."
             )
         best = self.best
         if best and self.job.model.tokens > 1 and all(lacking(best).values()):
@@ -267,7 +267,7 @@ class Planner:
             return f"{text} They run no other that fits, either."
         system = next(system for system, things in lacking(runs).items() if not things)
         times = f"{runs.step / best.step:.2f} times as long"
-        return f"{text} The fastest that one runs: {runs.knobs}, {times}, in {system}."
+        return f"{text} The fastest that one of them runs: {runs.knobs}, {times}, in {system}."
 
     def shortage(self) -> str:
         """What the closest plan lacks, where, and what fills the device. Raises ValueError if something fits."""
@@ -275,10 +275,10 @@ class Planner:
             raise ValueError("something fits, so nothing is short; best is the plan to take")
         plan, k = self.closest, self.closest.fullest
         return (
-            f"Of the ways weighed nothing fits. Closest is {plan.knobs}: device {k} needs "
-            f"{size(plan.memory[k])} and may use {size(self.job.machine.usable)}, so {size(plan.short)} are short. It "
-            f"holds {size(plan.state[k])} of weights, gradients and optimizer state and {size(plan.activations[k])} of "
-            f"activations."
+            f"Of the ways weighed, none fits. The closest is {plan.knobs}: device {k} needs "
+            f"{size(plan.memory[k])} and may use {size(self.job.machine.usable)}, so it is {size(plan.short)} short. "
+            f"It holds {size(plan.state[k])} of weights, gradients and optimizer state and {size(plan.activations[k])} "
+            f"of activations."
         )
 
     def cures(self) -> list[str]:
@@ -410,7 +410,7 @@ def _loss(plan: Plan, best: Plan) -> str:
     """Why `plan` is not the best, in words."""
     times = plan.step / best.step
     if times <= 1 + TIE:
-        return "is as fast, and no simpler" if plan.devices <= best.devices else "is as fast on more devices"
+        return "is as fast, but no simpler" if plan.devices <= best.devices else "is as fast, but on more devices"
     more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
     name = max(more, key=lambda name: more[name])
     return f"takes {times:.2f} times as long: {PARTS[name]} cost {duration(max(0.0, more[name]))} more"
@@ -418,7 +418,7 @@ def _loss(plan: Plan, best: Plan) -> str:
 
 PARTS: Final = {
     "products": "matrix products",
-    "memory": "memory traffic and fixed prices",
+    "memory": "memory traffic and fixed costs",
     "recompute": "recomputed operations",
     "groups": "messages within groups",
     "shards": "exchanges of shards that no work hides",
@@ -577,7 +577,7 @@ def _why_none(job: Job, ways: SearchSpace) -> str:
     if others:
         common = [thing for thing in others[0] if all(thing in lacks for lacks in others)]
         listed = common or dict.fromkeys(thing for lacks in others for thing in lacks)
-        return f"all want {join_words(listed, last=' or ')}, which {full_name(ways.on)} lacks (--on)"
+        return f"all plans want {join_words(listed, last=' or ')}, which {full_name(ways.on)} lacks (--on)"
     groups = product(ways.tensor, ways.context)
     return "; ".join(filter(None, dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)))
 
@@ -586,13 +586,13 @@ def _why_not(tensor: int, context: int, job: Job) -> str:
     """Why no devices of the job make such groups; "" if they can."""
     machine, tokens = job.machine, job.model.tokens
     if tensor > 1 and not any(layer.shared for layer in job.model.layers):
-        return "tensor groups divide the blocks of a Transformer, which this model has not"
+        return "tensor groups divide the blocks of a Transformer, which this model does not have"
     if tensor > 1 and machine.node is not None and machine.node % tensor:
         return f"a tensor group of {tensor} does not divide a node of {plural(machine.node, 'device')} (--node)"
     if context > 1 and tokens < LONG * context:
-        return f"to be cut {context} ways a sequence needs {LONG * context:,} tokens, and has {tokens:,} (--context)"
+        return f"to be cut {context} ways, a sequence needs {LONG * context:,} tokens; it has {tokens:,} (--context)"
     if tensor * context > machine.devices:
-        return f"groups of {tensor * context} devices need as many, and there are {machine.devices} (--devices)"
+        return f"groups of {tensor * context} devices need that many, and there are {machine.devices} (--devices)"
     return ""
 
 

@@ -24,7 +24,7 @@ class LayerCosts(NamedTuple):
     """A layer's forward for one micro-batch, in seconds, and what it keeps, in bytes on one device."""
 
     products: float
-    traffic: float  # with the fixed price of a layer
+    traffic: float  # with the fixed cost of a layer
     messages: float  # within the group
     backward_messages: float
     scores_products: float  # what recomputes the attention scores
@@ -104,7 +104,7 @@ class Counter:
         )
 
     def _cut(self, samples: int, count: int, group: Group) -> tuple[int, ...]:
-        """The layers of each stage. Without a fixed price, every size of micro-batch has the same cut."""
+        """The layers of each stage. Without a fixed cost, every size of micro-batch has the same cut."""
         key = samples if self.job.machine.overhead else 1, count, group
         if key not in self._cuts:
             self._cuts[key] = balance_by_cost(

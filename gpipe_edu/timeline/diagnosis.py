@@ -360,12 +360,12 @@ class _Words:
         text = f"The bubble is {percent(bubble)} of a step of {self._time(self._makespan)}{medians}; "
         text += f"the same order at these costs has {percent(planned_bubble)}"
         if lost < _WORTH * self._makespan:
-            text += ", so it is the order and the costs that make it"
+            text += ", so the order and the costs explain it"
         else:
-            text += f" and takes {self._time(planned)}: {self._time(lost)} are lost to late messages, "
+            text += f" and takes {self._time(planned)}: {self._time(lost)} is lost to late messages, "
             text += "or to single slow ops"
             op, times = self._hiccup()
-            text += f", such as {op} with {times:.1f} times the median of ops like it" if times > _LIKE else ""
+            text += f", such as {op}, which took {times:.1f} times the median of its like" if times > _LIKE else ""
         return f"{text} ({self._sure()})."
 
     def _hiccup(self) -> tuple[Op, float]:
@@ -380,21 +380,21 @@ class _Words:
         """The slowest stage, and another cut."""
         told = f"{join_words(balance, most=16)} layers"
         if layers is None:
-            told += f", each of today's stages counted as {sum(balance) // len(balance)},"
+            told += f", each of today's stages counted as {sum(balance) // len(balance)}"
         else:
             told += f" instead of {join_words(layers, most=16)}"
         sure = "far more" if self._measured.beyond_chance(slow.by) else "not much more"
         text = f"Stage {slow.stage} is the slowest, with {slow.by:.2f} times the others' median, which is {sure} than "
         text += f"chance explains ({self._spread}); "
         if slow.cause:
-            text += f"a layer of it takes {slow.layer_by:.2f} times as long as others', so it is "
+            text += f"each of its layers takes {slow.layer_by:.2f} times as long as the others', so it is "
             text += f"{with_article(slow.cause)}: "
         if slow.mended:
-            text += f"if it were as fast as others, a step would take {self._time(slow.mended)}"
+            text += f"if it were as fast as the others, a step would take {self._time(slow.mended)}"
             if layers is not None and tuple(layers) == balance:
                 return f"{text}."
             text += ", and "
-        text += f"a cut into {told} as balance_by_cost proposes would give a step of {self._time(step)}"
+        text += f"a cut into {told}, as balance_by_cost proposes, would give a step of {self._time(step)}"
         return text + ", if it is the layers that are slow and not the device" * (slow.cause != UNEVEN_CUT) + "."
 
     def messages(self, late: float, planned: float) -> str:
@@ -406,8 +406,8 @@ class _Words:
         others = [delay for link, delay in links.items() if link != (source, target)]
         beside = f" (others: {self._time(median(others))})" if others else ""
         return (
-            f"Messages are late, most from device {source} to {target}, by {self._time(most)} in the median of those "
-            f"that were waited for{beside}: without that this order would take {self._time(planned)} and not "
+            f"Messages are late, most of all from device {source} to {target}, by {self._time(most)} in the median of "
+            f"those that were waited for{beside}: without that, this order would take {self._time(planned)}, not "
             f"{self._time(late)}."
         )
 
@@ -416,8 +416,8 @@ class _Words:
         apart = {op.kind for row in schedule.rows for op in row} & set("IW")
         measured = {kind for kind, _ in self._measured.cost}
         guess = ", if half of a backward is its weight gradient" if apart and "I" not in measured else ""
-        half = ", each stage cut in two" if schedule.stages > self._measured.schedule.stages else ""
+        half = " and each stage cut in two" if schedule.stages > self._measured.schedule.stages else ""
         return (
-            f"By {schedule.name}{half} a step would take {self._time(step)} and not {self._time(planned)} at these "
+            f"With {schedule.name}{half}, a step would take {self._time(step)}, not {self._time(planned)}, at these "
             f"costs, with no more in flight than the fullest device has now{guess}."
         )

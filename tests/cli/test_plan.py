@@ -85,7 +85,7 @@ def test_a_real_model_on_real_machines_by_name(run):
     assert "3350 GB/s to its memory" in words
     assert "18 bytes per parameter" in words
     assert "tokens a second, MFU" in words
-    assert f"fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as planned (here" in words
+    assert f"fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times the time planned (here" in words
 
 
 def test_memory_and_time_are_shown_by_their_parts(run):
@@ -110,7 +110,7 @@ def test_a_measured_step_makes_all_plans_as_slow(run):
     assert same["best"]["step"] == pytest.approx(plain["best"]["step"])
     assert slower["best"]["step"] == pytest.approx(1.5 * plain["best"]["step"])
     out = run(*REAL, "--calibrate", f"{1.5 * step} D=8 K=1 M=8 zero=3 recompute=full")[1]
-    assert "Slowed to 1.5 times by your step" in out
+    assert "As your step says, 1.5 times as slow" in out
     assert "four in five" not in out
 
 
@@ -186,8 +186,8 @@ def test_all_shows_every_plan(run):
 def test_when_nothing_fits_it_says_how_much_is_short_and_exits_with_1(run):
     code, out, _ = run("--memory", "0.8")
     assert code == 1
-    assert "Of the ways weighed nothing fits." in out
-    assert re.search(r"may use 720 MB, so [\d.]+ MB are short", " ".join(out.split()))
+    assert "Of the ways weighed, none fits." in out
+    assert re.search(r"may use 720 MB, so it is [\d.]+ MB short", " ".join(out.split()))
     assert re.search(r"\d+ devices instead of 4", out)
     assert " ".join(out.split()).endswith(str(SearchSpace()))
 
@@ -242,7 +242,7 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
     assert out.startswith("Transformer of 6 blocks")
     code, _, err = run("--like", f"{words} {model}", "--layers", "4")
     assert code == 2
-    assert "--layers and what --like says tell the model; give --model, or leave it out" in " ".join(err.split())
+    assert "--layers and what --like says both tell the model; give --model, or leave it out" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
@@ -267,10 +267,11 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
             ["--like", "--lr 1"],
             "has no words by which a plan is told in Megatron-LM, torchtitan, DeepSpeed and nanotron",
         ),
-        (["--like", "--pipeline-model-parallel-size 3"], "--like tells no model in these words; give --model"),
+        (["--like", "--pipeline-model-parallel-size 3"], "--like does not tell the model in these words; give --model"),
         (
             ["--like", "--pipeline-model-parallel-size 2 --num-layers 8 --hidden-size 64 --seq-length 8"],
-            "the words lack --num-attention-heads and --vocab-size, so they tell no model; add it, or give --model",
+            "the words lack --num-attention-heads and --vocab-size, so they do not tell the model; add what is "
+            "missing, or give --model",
         ),
         (
             ["--like", "--pipeline-model-parallel-size 3", "--model", "gpt2"],
@@ -283,26 +284,27 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
         ),
         (
             ["--tensor", "8", "--sequences", "1"],
-            "no plan is left to weigh: groups of 8 devices need as many, and there are 4 (--devices)",
+            "no plan is left to weigh: groups of 8 devices need that many, and there are 4 (--devices)",
         ),
         (
             ["--sequences", "2"],
-            "no plan is left to weigh: to be cut 2 ways a sequence needs 16,384 tokens, and has 1,024 (--context)",
+            "no plan is left to weigh: to be cut 2 ways, a sequence needs 16,384 tokens; it has 1,024 (--context)",
         ),
         (
             ["--model", "mlp", "--tensor", "2"],
-            "no plan is left to weigh: tensor groups divide the blocks of a Transformer, which this model has not",
+            "no plan is left to weigh: tensor groups divide the blocks of a Transformer, which this model does not "
+            "have",
         ),
-        (["--model", "mlp", "--context", "8"], "--context says nothing of mlp; it takes --layers, --width"),
+        (["--model", "mlp", "--context", "8"], "--context does not apply to mlp; it takes --layers, --width"),
         (
             ["--model", "gpt2", "--width", "8"],
-            "--width says nothing of gpt2; it takes --layers, --context, --vocabulary",
+            "--width does not apply to gpt2; it takes --layers, --context, --vocabulary",
         ),
         (["--zero", "4"], "zero has 4; it may have 0, 1, 2, 3"),
         (["--recompute", "all"], "recompute has 'all'; it may have none, selective, full, stage"),
-        (["--calibrate", "12 D=4"], "'12 D=4' is no measured step; write its seconds and its plan, such as"),
-        (["--calibrate", "fast D=4 K=1 M=1"], "is no measured step"),
-        (["--calibrate", "12 D=4 K=1 M=1 colour=3"], "'colour=3' is no knob of a plan; write D, K, M, V, "),
+        (["--calibrate", "12 D=4"], "'12 D=4' is not a measured step; write its seconds and its plan, such as"),
+        (["--calibrate", "fast D=4 K=1 M=1"], "is not a measured step"),
+        (["--calibrate", "12 D=4 K=1 M=1 colour=3"], "'colour=3' is not a knob of a plan; write D, K, M, V, "),
         (["--calibrate", "12 D=8 K=1 M=1"], "D is 8 and K is 1, but there are 4 devices"),
         (["--network", "-1"], "network is -"),
         (["--optimizer", "lion"], "optimizer is 'lion'; it must be one of sgd, momentum, rmsprop, adam, mixed-adam"),

@@ -36,7 +36,7 @@ def place(board, *texts):
         ("", 1, "F0@1", "waiting", "F0@1 on device 1 waits for F0@0, which is not on the board: a forward needs"),
         ("F0@0", 0, "B0@0", "waiting", "B0@0 on device 0 waits for B0@1, .*: a backward needs the gradient"),
         ("", 0, "B0@0", "order", "device 0 runs B0@0 before F0@0, but a backward needs the activations of its forward"),
-        ("F0@0", 0, "F0@0", "duplicate", "F0@0 stands twice on device 0; every op runs exactly once"),
+        ("F0@0", 0, "F0@0", "duplicate", "F0@0 appears twice on device 0; every op runs exactly once"),
         ("F0@0", 0, "F0@1", "split-stage", "F0@1 is on device 0, but stage 1 is on device 1: all ops of a stage run"),
         ("F0@0", 1, "F1@0", "split-stage", "F1@0 is on device 1, but stage 0 is on device 0"),
         ("F0@0 F1@0", 0, "F2@0", "cap", "with F2@0, device 0 would hold 3 micro-batches, the cap is 2"),

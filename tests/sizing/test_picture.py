@@ -108,7 +108,7 @@ def test_the_schedule_is_drawn_with_few_of_many_micro_batches():
 
 def test_where_nothing_fits_it_says_what_is_short_and_what_would_cure_it():
     text = as_html(NONE)
-    assert "Of the ways weighed nothing fits." in text
+    assert "Of the ways weighed, none fits." in text
     assert "What alone would cure it: devices of" in text
     assert "Where a step" not in text
 

@@ -86,21 +86,21 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
     roomy = Planner(JOB._replace(machine=MACHINE._replace(memory=10e9)), PLAIN)
     assert (roomy.best.D, roomy.best.K) == (6, 1)
     fastest = min(plan.step for plan in roomy.fitting if plan.K > 1)
-    words = r"none needs a pipeline here: of those with one the fastest, D=3, K=2, .*?, takes ([\d.]+) times as long"
+    words = r"none needs a pipeline here: of those with one, the fastest, D=3, K=2, .*?, takes ([\d.]+) times as long"
     times = float(re.search(words, roomy.reason())[1])
     assert fastest / roomy.best.step <= times + 0.005 <= (1 + 2 * TIE) * fastest / roomy.best.step
-    assert f"Of {len(roomy.plans):,} plans none that fits" in roomy.reason()
+    assert f"Of {len(roomy.plans):,} plans, none that fits" in roomy.reason()
 
     tight = Planner(JOB._replace(machine=MACHINE._replace(memory=120e6)), PLAIN)
     assert tight.best.K > 1
     least = min(plan.short for plan in tight.plans if plan.K == 1)
-    assert f"Of the ways weighed only a pipeline fits: without one a device lacks {size(least)}" in tight.reason()
+    assert f"Of the ways weighed, only a pipeline fits: without one, a device lacks {size(least)}" in tight.reason()
 
     slow = Planner(JOB._replace(machine=MACHINE._replace(memory=10e9, link=2e8)), PLAIN)
     assert slow.best.K > 1
     times = slow.alone.step / slow.best.step
     said = (
-        f"Of the ways weighed a pipeline is fastest: the best without one, {slow.alone.knobs}, takes {times:.2f} times"
+        f"Of the ways weighed, a pipeline is fastest: the best without one, {slow.alone.knobs}, takes {times:.2f} times"
     )
     assert f"{said} as long: exchanges of replicas that no work hides cost" in slow.reason()
 
@@ -120,7 +120,7 @@ def test_the_second_best_divides_in_another_way_and_says_why_it_loses():
     assert way(second) != way(best)
     others = [plan.step for plan in guide.fitting if way(plan) != way(best)]
     assert second.step <= (1 + TIE) * min(others)
-    assert f"Second best of the other ways: {second.knobs}, " in guide.reason()
+    assert f"The best of the other ways, {second.knobs}, " in guide.reason()
 
 
 def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
@@ -139,7 +139,7 @@ def test_it_says_of_which_ways_it_speaks_and_weighs_just_these():
     for any_guide, ways in ((less, only), (Planner(job._replace(machine=MACHINE._replace(memory=20e3)), only), only)):
         assert " ".join(str(any_guide).split()).endswith(str(ways))
     assert "ZeRO 1; tensor groups of 2 without sequence parallelism;" in str(only)
-    assert f"{LONG:,} tokens and more a device cut 2 ways; gpipe or zero_bubble; recompute" in str(only)
+    assert f"{LONG:,} tokens or more per device cut 2 ways; gpipe or zero_bubble; recompute" in str(only)
     assert "; 1f1b or interleaved (V=2, 4 or 8); recompute" in str(SearchSpace(schedules=("1f1b", "interleaved")))
     assert "; no tensor groups; sequences whole; gpipe" in str(SearchSpace(tensor=(1,), context=(1,)))
 
@@ -189,7 +189,7 @@ def test_heads_that_break_kernels_are_warned_of():
     machine = MACHINE._replace(bandwidth=1e12)
     assert Planner(Job(fine, 8, machine), PLAIN).warnings() == []
     [warning] = Planner(Job(odd, 8, machine), PLAIN).warnings()
-    assert warning.startswith("Attention heads have 100 numbers, no multiple of 8")
+    assert warning.startswith("Attention heads have 100 numbers, not a multiple of 8")
     assert warning in " ".join(str(Planner(Job(odd, 8, machine), PLAIN)).split())
 
 
@@ -213,7 +213,7 @@ def test_the_fastest_that_a_system_runs_is_told_besides():
     guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
     [warning] = guide.warnings()
     running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
-    [told] = [plan for plan in running if f"The fastest that one runs: {plan.knobs}, " in warning]
+    [told] = [plan for plan in running if f"The fastest that one of them runs: {plan.knobs}, " in warning]
     assert guide.best.step < told.step < (1 + TIE) * min(plan.step for plan in running)
     assert warning.endswith(f"{told.step / guide.best.step:.2f} times as long, in Megatron-LM (Megatron Core 0.19).")
     [warning] = Planner(TIGHT, ZERO_BUBBLE).warnings()
@@ -237,9 +237,9 @@ def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
     plan = min(poor.plans, key=lambda plan: max(plan.memory))
     k = plan.fullest
     for words in (
-        "Of the ways weighed nothing fits.",
-        f"Closest is D={plan.D}, K={plan.K}, M={plan.M}",
-        f"device {k} needs {size(plan.memory[k])} and may use 54 MB, so {size(plan.memory[k] - 54e6)} are short",
+        "Of the ways weighed, none fits.",
+        f"The closest is D={plan.D}, K={plan.K}, M={plan.M}",
+        f"device {k} needs {size(plan.memory[k])} and may use 54 MB, so it is {size(plan.memory[k] - 54e6)} short",
         f"{size(plan.state[k])} of weights",
         f"{size(plan.activations[k])} of activations",
     ):
@@ -336,7 +336,7 @@ def test_a_plan_that_has_to_run_somewhere_does_and_is_the_best_of_those():
         ({"zero": (1,), "recompute": ("stage",)}, "ZeRO-1 or recompute stage"),
         ({"zero": (0, 1), "recompute": ("stage",)}, "recompute stage"),
     ):
-        told = rf"no plan is left to weigh: all want {wanted}, which torchtitan \(August 2026\) lacks \(--on\)$"
+        told = rf"no plan is left to weigh: all plans want {wanted}, which torchtitan \(August 2026\) lacks \(--on\)$"
         with pytest.raises(ValueError, match=told):
             Planner(job, SearchSpace(on="torchtitan", **ways))
 

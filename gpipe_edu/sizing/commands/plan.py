@@ -49,7 +49,7 @@ SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
 BATCH: Final = 32
 """Samples of a mini-batch, unless one says."""
 
-NO_MODEL: Final = "--like tells no model in these words; give --model, such as llama3-8b or a config.json"
+NO_MODEL: Final = "--like does not tell the model in these words; give --model, such as llama3-8b or a config.json"
 
 ROWS: Final = 8
 """Of the changes to a plan of one's own, so many are shown, those that gain most."""
@@ -94,7 +94,7 @@ def run(
     machine: Annotated[
         str,
         typer.Option(
-            help=f"Which: {', '.join(presets('machines'))}, or a file of `calibrate`. What follows says otherwise."
+            help=f"Which: {', '.join(presets('machines'))}, or a file of `calibrate`'s. The options below override it."
         ),
     ] = "small",
     memory: Annotated[float | None, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = None,
@@ -116,7 +116,7 @@ def run(
     recompute: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(RECOMPUTES)}.")] = None,
     on: Annotated[str, typer.Option(help=f"Weigh only what this system runs: {', '.join(SYSTEMS)}.")] = ANY,
     calibrate: Annotated[
-        str | None, typer.Option(help='A step of yours and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
+        str | None, typer.Option(help='A step that you measured and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
     ] = None,
     like_text: Annotated[
         str | None,
@@ -209,12 +209,12 @@ def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> O
     if name is None and mine and mine.model:
         if asked:
             raise ValueError(
-                f"--{next(iter(asked))} and what --like says tell the model; give --model, or leave it out"
+                f"--{next(iter(asked))} and what --like says both tell the model; give --model, or leave it out"
             )
         return Opened(mine.model, more)
     if name is None and mine and mine.lacks:
         lacks = join_words(mine.lacks, last=" and ")
-        raise ValueError(f"the words lack {lacks}, so they tell no model; add it, or give --model")
+        raise ValueError(f"the words lack {lacks}, so they do not tell the model; add what is missing, or give --model")
     if name is None and mine and not asked:
         raise ValueError(NO_MODEL)
     if mine and mine.context and name != "mlp":
@@ -232,7 +232,7 @@ def _named_model(name: str, asked: dict[str, int]) -> Opened:
     known = SHAPES.get(name, ("layers", "context", "vocabulary"))
     for option in asked:
         if option not in known:
-            raise ValueError(f"--{option} says nothing of {name}; it takes --{', --'.join(known)}")
+            raise ValueError(f"--{option} does not apply to {name}; it takes --{', --'.join(known)}")
     changes = {"blocks" if option == "layers" else option: asked[option] for option in asked}
     if mine:
         return hugging_face.read(name, **changes)
@@ -269,10 +269,10 @@ def _describe(console: Console, job: Job, factor: float | None, file: str | None
         markup=False,
     )
     network = f", {machine.network / 1e9:g} GB/s between nodes (--network)" if machine.network else ""
-    link = "nothing for sending" if machine.link is None else f"{machine.link / 1e9:g} GB/s between devices (--link)"
+    link = "sending free" if machine.link is None else f"{machine.link / 1e9:g} GB/s between devices (--link)"
     memory = f", {machine.bandwidth / 1e9:.4g} GB/s to its memory (--bandwidth)" if machine.bandwidth else ""
     known = f"As {file} says" if file else "Assumed, not measured"
-    known = f"Slowed to {factor:.3g} times by your step" if factor else known
+    known = f"As your step says, {factor:.3g} times as slow" if factor else known
     console.print(
         f"{known}: {machine.speed / 1e12:.3g} TFLOP/s a device (--speed){memory}, {machine.overhead * 1e6:g} µs "
         f"per layer and op (--overhead), {link}{network}. All times below are planned.",
@@ -290,7 +290,7 @@ def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
         style = "bold" if plan is guide.best else "" if plan.fits else "dim"
         console.print(line, style=style, markup=False, soft_wrap=True)
     console.print(
-        "D replicas of K stages, with M micro-batches each; T: devices of a tensor group, x of a cut sequence; "
+        "D replicas of K stages, with M micro-batches each; T: devices of a tensor group, x: of a cut sequence; "
         f"sizes are those of the fullest device{'; *: the best' if guide.best in plans else ''}.\n"
     )
 
@@ -304,8 +304,8 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
     likely = (
-        f"; of the runs that the planner was fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times as "
-        f"planned (here {low} to {high}), and so did half of other runs"
+        f"; of the runs that the planner was fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times the "
+        f"time planned (here {low} to {high}), and so did half of the other runs"
     )
     compare = compare and guide.job.machine.bandwidth is not None
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
@@ -355,10 +355,10 @@ def _run(console: Console, best: Plan) -> None:
     """The command of this package, and what the knobs are called in others."""
     found = command(best)
     console.print("\nfrom plan to run", style="bold")
-    console.print("Divided like this, the course's MLP on its digits:\n")
+    console.print("The course's MLP on its digits, divided like this:\n")
     console.print(f"    {shlex.join(found.words)}\n", markup=False, soft_wrap=True)
     if found.differs:
-        console.print(f"It is without {', '.join(found.differs)}.", markup=False)
+        console.print(f"It leaves out {', '.join(found.differs)}.", markup=False)
     for system, rows in flags(best).items():
         console.print(f"\n{system}", style="bold", markup=False)
         for flag in rows:
@@ -389,11 +389,11 @@ def measured_step(text: str) -> tuple[float, dict[str, int | str | bool]]:
     for word in words:
         name, _, value = word.partition("=")
         if name not in _KNOBS or not value:
-            raise ValueError(f"{word!r} is no knob of a plan; write {', '.join(sorted(_KNOBS))}, such as K=4")
+            raise ValueError(f"{word!r} is not a knob of a plan; write {', '.join(sorted(_KNOBS))}, such as K=4")
         knobs[name] = int(value) if value.isdigit() else value == "yes" if name == "sequence" else value
     if not measured or not {"D", "K", "M"} <= knobs.keys():
         raise ValueError(
-            f'{text!r} is no measured step; write its seconds and its plan, such as "12.3 D=8 K=1 M=8 zero=3"'
+            f'{text!r} is not a measured step; write its seconds and its plan, such as "12.3 D=8 K=1 M=8 zero=3"'
         )
     return measured, knobs
 
