@@ -3,7 +3,7 @@
 #
 # **Why care?** On a real cluster, stages are processes that share nothing. What a
 # pipeline library does in the end is a loop of receives, sends and backwards. After
-# this exercise you have written one, and made it hang, and know why.
+# this exercise you will have written one and made it hang, and will know why.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
 # [lesson 06](../notebooks/06_pytorch_pipeline.ipynb): the cut graph, and
@@ -77,8 +77,8 @@ except ProcessError as error:
 # `run_processes` sees who waits for whom and stops them.
 #
 # There is a send that does not wait: `isend` hands back a **handle** at once. The
-# message is on its way only as long as you hold the handle; `handle.wait()` comes back
-# when it has been taken.
+# message is on its way only as long as you hold the handle; `handle.wait()` returns
+# once the message has been taken.
 
 
 # %%
