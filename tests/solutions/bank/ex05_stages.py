@@ -238,6 +238,8 @@ of_the_loop(
     "balance-changed", "uses_the_balance_up", "for count in balance:", "while balance:\n        count = balance.pop(0)"
 )
 of_the_loop("too-few-layers", "never_looks", FITS, "")
+LAST = "if list(accumulate(balance))[-1] != len(net) or min(balance) < 1:\n        raise ValueError(balance)"
+of_the_loop("too-few-layers", "looks_at_an_end_that_is_not_there", FITS, LAST)
 of_the_loop(
     "too-many-layers", "looks_for_too_few_only", FITS, "if sum(balance) < len(net):\n        fits(net, balance)"
 )

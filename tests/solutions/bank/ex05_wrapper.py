@@ -509,6 +509,12 @@ for slip, name, *texts in (
     ("graph-under-no-grad", "AlwaysBuildsAGraph", "def forward", "@torch.enable_grad()\n    def forward"),
     ("any-mode", "AnyMode", "raise ValueError(checkpoint)", 'checkpoint = "never"'),
     (
+        "any-mode",
+        "LooksUpHowMany",
+        "raise ValueError(checkpoint)",
+        'self.again = {"always": M, "never": 0}[checkpoint]',
+    ),
+    (
         "any-balance",
         "NeverAddsUp",
         STAGES,
