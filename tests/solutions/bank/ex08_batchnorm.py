@@ -101,6 +101,17 @@ BANK.changed(
     "(1 - momentum) * running_var + momentum *",
     "0.9 * running_var + 0.1 *",
 )
+BANK.changed("around-the-old-mean", "distances_from_the_running_mean", "(m - mean) ** 2", "(m - running_mean) ** 2")
+BANK.changed(
+    "deviations-averaged", "averages_standard_deviations", WITHIN, f"({WITHIN.replace('* v', '* v**0.5')}) ** 2"
+)
+BANK.changed(
+    "deviations-averaged",
+    "averages_distances_from_the_mean",
+    VAR,
+    "np.average([(v + (m - mean) ** 2) ** 0.5 for m, v in zip(means, variances)], 0, counts) ** 2 * N / (N - 1)",
+)
+BANK.changed("corrected-by-M", "corrects_by_micro_batches", "* N / (N - 1)", "* len(counts) / max(1, len(counts) - 1)")
 BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
 BANK.changed("mean-of-variances", "averages_both", VAR, "within")
 BANK.changed("biased", "divides_by_N", VAR, "within + between")

@@ -241,6 +241,9 @@ def about_variance(update: Update) -> Signs:
     yield Sign("floor", _is_lifted(var - truth, whole * bessel))
     averages = within, np.mean(variances, axis=0)
     corrected = shares @ np.array(single)
+    around_old = shares @ (np.array(means) - asked.running_mean) ** 2
+    roots = (shares @ np.sqrt(variances)) ** 2
+    of_roots = roots, roots + between, (shares @ np.sqrt(variances + (np.array(means) - mean) ** 2)) ** 2
     unweighted = [(np.array(means) - around) ** 2 for around in (mean, np.mean(means, axis=0))]
     beliefs = [
         Belief("biased", (whole,)),
@@ -249,6 +252,9 @@ def about_variance(update: Update) -> Signs:
         Belief("corrected-first", tuple((corrected + between) * factor for factor in (1, bessel))),
         Belief("divided-by-N-M", (whole * by_N_M, within * by_N_M)),
         Belief("between-unweighted", tuple((within + np.mean(d, axis=0)) * bessel for d in unweighted)),
+        Belief("around-the-old-mean", tuple((within + around_old) * factor for factor in (1, bessel))),
+        Belief("deviations-averaged", tuple(value * factor for value in of_roots for factor in (1, bessel))),
+        Belief("corrected-by-M", (whole * len(counts) / max(len(counts) - 1, 1),)),
         Belief("between-only", (between * bessel, between)),
         Belief("standard-deviation", (np.sqrt(whole * bessel),)),
         Belief("raw-moment", ((whole + mean**2) * bessel,)),
