@@ -125,6 +125,8 @@ changed("other-shape", "bias_as_a_row", "dz.sum(axis=0)", "dz.sum(axis=0, keepdi
 changed("no-gradient", "shift_learns_nothing", "= du.sum(axis=0)", "= np.zeros(du.shape[1])")
 changed("mean-over-samples", "averages", "u.T @ dz", "u.T @ dz / len(u)")
 changed("mean-over-samples", "averages_a_bias", "dz.sum(axis=0)", "dz.mean(axis=0)")
+changed("dy-for-du", "shift_as_b2", "= du.sum(axis=0)", "= dy.sum(axis=0)")
+changed("dy-for-du", "scale_from_dy", "(du * x_hat).sum", "(dy * x_hat).sum")
 changed("scale-and-shift", "scale_as_shift", "(du * x_hat).sum(axis=0)", "du.sum(axis=0)")
 changed("scale-from-output", "scale_times_output", "(du * x_hat).sum", "(du * u).sum")
 changed(

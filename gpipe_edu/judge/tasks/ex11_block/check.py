@@ -275,8 +275,13 @@ def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside, scale: Arr
             Belief("scale-from-output", ((du * u).sum(axis=0),)),
             Belief("scale-from-input", ((du * truth.x).sum(axis=0),)),
             Belief("d-for-du", (right["scale"] * scale,)),
+            Belief("dy-for-du", ((truth.dy * x_hat).sum(axis=0),)),
         ],
-        "shift": [Belief("scale-and-shift", (right["scale"],)), Belief("d-for-du", (right["shift"] * scale,))],
+        "shift": [
+            Belief("scale-and-shift", (right["scale"],)),
+            Belief("d-for-du", (right["shift"] * scale,)),
+            Belief("dy-for-du", (right["b2"],)),
+        ],
         "W1": [
             Belief("input-of-norm", (truth.x.T @ dz,)),
             Belief("without-scale-and-shift", (x_hat.T @ dz,)),
