@@ -164,6 +164,7 @@ def change(slip, name, old, new):
     BANK.changed(slip, name, old, new, of=tries_all)
 
 
+change("one-sample", "a_bill_for_one_sample", '"samples": batch // (D * M)', '"samples": 1')
 change("bubble", "forgets_the_bubble", "if 5 * (K - 1) > V * M + K - 1:", "if False:")
 change("bubble", "the_bubble_over_work", "5 * (K - 1) > V * M + K - 1", "3 * (K - 1) > V * M")
 change("samples", "uneven_micro_batches", "if batch % (D * M) != 0:", "if batch < D * M:")

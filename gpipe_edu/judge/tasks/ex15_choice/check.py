@@ -243,6 +243,8 @@ def _limits(job: Job, plan: Plan) -> Iterator[Sign]:
         parts = tuple(count(job.model, plan, k) / 1e9 for count in (state, activations))
         told = f"device {k}: {parts[0]:.2f} + {parts[1]:.2f} = {needs / 1e9:.2f} GB > {job.memory / 1e9:g} GB"
         yield Sign("state-too-large", parts[0] * 1e9 > job.memory, difference=told, words={"k": k})
+        alone = job.needs(plan._replace(samples=1), k) <= job.memory < needs and plan.K == 1
+        yield Sign("one-sample", alone, difference=told, words={"samples": plan.samples})
         slip = "last-too-full" if k == plan.K - 1 and k > 0 else "too-full"
         yield Sign(slip, needs > job.memory, difference=told, words={"k": k})
     idle = bubble(plan)
