@@ -397,6 +397,64 @@ def by_elimination(timeline, layers):
     return None
 
 
+def cut_or_link(timeline, layers):
+    """What shows without a look at ranks."""
+    *_, second, most = sorted(layers)
+    if most - second >= 2:
+        return "uneven cut", layers.index(most)
+    links = defaultdict(list)
+    for message in timeline.messages:
+        links[min(message.source, message.target)].append(message.there - message.start)
+    travel = {k: median(times) for k, times in links.items()}
+    slowest = max(travel, key=travel.get, default=0)
+    return ("slow link", slowest) if travel and travel[slowest] > 3 * min(travel.values()) else None
+
+
+def who_waits(timeline, K):
+    for k in range(K):
+        mine, row = [one for one in timeline.messages if one.source == k], timeline.row(k)
+        if mine and not any(s.start < one.there and s.end > one.start for one in mine for s in row):
+            return "no overlap", k
+    return None
+
+
+@BANK.wrong("other-rank")
+def works_while_it_receives(timeline, layers):
+    ranks = range(len(layers))
+    if found := cut_or_link(timeline, layers):
+        return found
+    pace = [median(s.end - s.start for s in timeline.row(k) if s.op.kind == "B") / layers[k] for k in ranks]
+    if max(pace) > 1.3 * median(pace):
+        return "slow rank", pace.index(max(pace))
+    for k in ranks:
+        come, starts = [m for m in timeline.messages if m.target == k], [s.start for s in timeline.row(k)]
+        if not any(m.start <= start < m.there for m in come for start in starts):
+            return "no overlap", k
+    return "slow rank", pace.index(max(pace))
+
+
+@BANK.wrong("undivided")
+def the_one_that_idles_least(timeline, layers):
+    ranks = range(len(layers))
+    return (
+        cut_or_link(timeline, layers)
+        or who_waits(timeline, len(layers))
+        or ("slow rank", min(ranks, key=timeline.idle))
+    )
+
+
+@BANK.wrong("ops-for-messages")
+def a_third_above_the_others(timeline, layers):
+    """By whole forwards, which a rank with four layers takes longer for than those with three."""
+    times = [median(s.end - s.start for s in timeline.row(k) if s.op.kind == "F") for k in range(len(layers))]
+    slowest = times.index(max(times))
+    if found := cut_or_link(timeline, layers):
+        return found
+    if times[slowest] > 1.25 * median(times):
+        return "slow rank", slowest
+    return who_waits(timeline, len(layers)) or ("slow rank", slowest)
+
+
 @BANK.wrong("messages-for-ops")
 def half_as_many_layers_more(timeline, layers):
     found, number = step_by_step(timeline, layers)

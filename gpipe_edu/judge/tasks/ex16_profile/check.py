@@ -65,7 +65,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     """Each fault several times, in an order by chance, with few ranks and with many, one layer less or more on one of
     them, and an op that stumbles where a rank begins. Some show what else goes right by chance: a mean, of few
     micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender; a
-    cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link.
+    cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link; the
+    rank that idles least, taken for the slow one; a rank called slow for one layer more.
     Then two without messages, as some profilers have none; and in another unit of time; and one in which messages
     that come show overlap, and those that are sent show none."""
     profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
@@ -76,6 +77,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     profiles.append(_draw(rng, SLOW_LINK, 6, -1, wanted=lambda profile: _by_senders(profile) != profile.rank))
     profiles.append(_draw(rng, SLOW_RANK, 4, -1, wanted=lambda profile: profile.layers[profile.rank] == 4 - 1))
     profiles += [_draw(rng, NO_OVERLAP, 4, -1, beside=beside) for beside in (-1, 1)]
+    profiles.append(_draw(rng, SLOW_RANK, 4, -1, M=4, first="B", wanted=_works_less))
+    profiles.append(_draw(rng, NO_OVERLAP, 4, 1, each=3))
     rng.shuffle(profiles)
     _judge([_ask(exam, profile) for profile in profiles])
     with exam.blame_on("without-messages"):
@@ -149,6 +152,12 @@ def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
     return sum(meanwhile) / len(mine)
 
 
+def _works_less(profile: Profile) -> bool:
+    """Whether the rank at fault has fewer layers, and the one with the op that took long was at work for longer."""
+    timeline, layers, _, rank, _ = profile
+    return layers[rank] < max(layers) and min(range(timeline.devices), key=timeline.idle) != rank
+
+
 def _by_senders(profile: Profile) -> int:
     """The link that seems slowest to those who count each message with the link behind its sender."""
     links: list[list[float]] = [[] for _ in profile.layers[1:]]
@@ -213,7 +222,7 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     ):
         return Sign("one-layer-off", words={"rank": one.rank, "layers": layers})
     called_waiting = [other for other in asked if other.fault == NO_OVERLAP]
-    if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting):
+    if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting) and _misses_the_start(one):
         return Sign("begins-at-start", words={"said": one.rank})
     if one.fault == fault:
         alike = [other for other in asked if other.fault == other.profile.fault == fault]
@@ -267,6 +276,16 @@ def _without_stumble(one: Diagnosis) -> Any:
     return _ask_again(one, spans=spans)
 
 
+def _misses_the_start(one: Diagnosis) -> bool:
+    """Whether another thing is said if the ops of the rank that was named begin a little after its messages leave."""
+    left = {message.start for message in one.profile.timeline.messages if message.source == one.rank}
+    spans = [
+        (*given[:2], given[2] + (given[3] - given[2]) / 1000 * (device == one.rank and start in left), given[3])
+        for (device, _, start, _), given in zip(one.profile.timeline.spans, one.given["spans"], strict=True)
+    ]
+    return bool(_ask_again(one, spans=spans) != [one.fault, one.rank])
+
+
 def _needs_division(one: Diagnosis) -> bool:
     """Whether the fault is found if all times are those for one layer; and if the ranks have equally many, too, where
     it makes no difference to whoever divides by them."""
@@ -287,7 +306,9 @@ def _as_if_there_at_the_end(one: Diagnosis) -> Any:
 
 
 def _ask_again(one: Diagnosis, **other: Any) -> Any:
-    found, _ = one.case.ask(**one.given | other)
+    """In a case of its own: that of the profile keeps its number, by which it is asked once more in a new process."""
+    again = one.case.exam.case(one.case.call, one.case.expected)
+    found, _ = again.ask(**one.given | other)
     return found
 
 
