@@ -224,12 +224,9 @@ def last_to_end(timeline, layers):
     return name, timeline.spans[-1].device
 
 
-@BANK.wrong("begins-at-start")
+@BANK.wrong("other-rank")
 def counts_messages_that_come(timeline, layers):
-    """A rank that begins something while it receives is taken for one that does not wait for its sends.
-
-    What is told is true of the rank that is named in its place.
-    """
+    """A rank that begins something while it receives is taken for one that does not wait for its sends."""
     name, rank = step_by_step(timeline, layers)
     if name != "no overlap":
         return name, rank

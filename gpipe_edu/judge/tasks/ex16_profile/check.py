@@ -222,8 +222,11 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     ):
         return Sign("one-layer-off", words={"rank": one.rank, "layers": layers})
     called_waiting = [other for other in asked if other.fault == NO_OVERLAP]
-    if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting) and _misses_the_start(one):
-        return Sign("begins-at-start", words={"said": one.rank})
+    if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting):
+        if _misses_the_start(one):
+            return Sign("begins-at-start", words={"said": one.rank})
+        if fault == NO_OVERLAP:  # whoever counts messages that come may name the same ranks
+            return Sign("other-rank", words=words)
     if one.fault == fault:
         alike = [other for other in asked if other.fault == other.profile.fault == fault]
         if fault == SLOW_LINK:
