@@ -178,6 +178,7 @@ change(
 change("blocks", "uneven_stages", 'for V in divisors(model["blocks"] // K):', "for V in (3, 2, 1):")
 change("across-nodes", "groups_over_nodes", "for T in divisors(node):", "for T in divisors(devices)[::-1]:")
 change("across-nodes", "any_group_in_a_node", "for T in divisors(node):", "for T in range(node, 0, -1):")
+change("recompute-for-nothing", "recompute_first", '("none", "full")', '("full", "none")')
 change("recompute-for-nothing", "recomputes_always", '("none", "full")', '("full",)')
 change("recompute-for-nothing", "a_device_is_never_full", "max(needed) <= memory", "max(needed) < memory")
 change(
