@@ -63,7 +63,7 @@ FREE = {
     ("exercise_14", "bf16 has the range of fp32"): "bytes of a number",
     ("exercise_14", "Four bytes a weight instead of two"): "gradients of weights, no activations",
     ("ex15_choice", "Activations: 22.8 GB if everything is kept"): "a bill of the one model that the question names",
-    ("14/bey-all-traffic-read", "In bytes, with gradients of 4"): "bytes that are sent",
+    ("14/bey-all-traffic-read", "with 4 for gradients and 2 for activations"): "bytes that are sent",
     ("14/way-bytes", "halves, or nearly quarters, the bytes"): "bytes of a number that a product reads",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("14/way-bytes", "bytes that products read"): "bytes of a number, not of what is kept",
@@ -88,7 +88,7 @@ FREE = {
     ("exercise_14_buffer/", "bf16 has the range of fp32 in half the bytes"): "bytes of a number",
     ("exercise_14_buffer/", "Four bytes a weight instead of two"): "bytes of a buffer of weights",
     ("05/remat-offload-read", "at least half of the activations"): "reported by the paper, and said so",
-    ("05/remat-last-read", "At M = 1 the recompute brings back everything"): "boundary + r layers, with or without",
+    ("05/remat-last-read", "At M = 1, the recompute brings back everything"): "boundary + r layers, with or without",
     ("08/", "Memory is right within 3 %"): "a plan held against a measurement",
     (
         "09/bey-ledger-read",
@@ -98,7 +98,7 @@ FREE = {
     ("09/bey-interleaved-read", "5.5 whole ones"): "nothing recomputed: a count of what is in flight",
     ("docs/published_runs", "62 and 64 % too high"): "planned for the runs as they were",
     ("09/breadth-first", "16 half-size activations"): "nothing recomputed: a count of what is in flight",
-    ("09/bey-combined-read", "half-size micro-batch more in flight"): "a count of micro-batches",
+    ("09/bey-combined-read", "one more half-size micro-batch in flight"): "a count of micro-batches",
     ("09/bey-h2-price", "nearly twice as many as ZB-H1"): "a count of micro-batches",
     ("09/bey-v-read", "activations of half a device's layers"): "nothing recomputed: a count of what is in flight",
     (
