@@ -1,4 +1,4 @@
-"""`python -m tests.grading.impatient grade ...`: an endless answer without PyTorch is told so after a second."""
+"""`python -m tests.grading.impatient grade ...`: an endless answer without PyTorch is told so after two seconds."""
 
 from gpipe_edu.judge.exercise import all_exercises
 from tests.solutions.judged import SOON
@@ -7,5 +7,5 @@ if __name__ == "__main__":
     from gpipe_edu.cli import main
 
     exercises = all_exercises()
-    exercises.update((key, one._replace(seconds=SOON)) for key, one in exercises.items() if not one.needs_torch)
+    exercises.update((key, one._replace(seconds=2 * SOON)) for key, one in exercises.items() if not one.needs_torch)
     main()
