@@ -13,9 +13,9 @@ from torch.nn import functional
 
 import gpipe_edu as ge
 from gpipe_edu.pytorch import Stash
-from tests.processes import PATIENCE
 
 from . import jobs
+from .on_ranks import run
 
 pytestmark = pytest.mark.slow
 
@@ -30,10 +30,6 @@ CLASSES = torch.tensor([0, 1, -100, -100, -100, -100, 2, 1, 0, -100, 2, 2, 0])
 
 NUMBERS = torch.linspace(-1, 1, 39).double().reshape(13, 3)
 WEIGHTS = torch.tensor([1.0, 2.0, 5.0]).double()
-
-
-def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 # Right

@@ -11,15 +11,11 @@ from torch import nn
 import gpipe_edu as ge
 from gpipe_edu.cluster import build_layers
 from gpipe_edu.cluster.layer_building import build_layer, outline
-from tests.processes import PATIENCE
 
-from . import jobs, layer_jobs
+from . import layer_jobs
+from .on_ranks import run
 
 pytestmark = pytest.mark.slow
-
-
-def run(group, K, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], PATIENCE).values
 
 
 SCHEDULES = {

@@ -1,10 +1,7 @@
 """A call as one makes it elsewhere is right, or is told in a sentence what to do; nothing is lost, nothing waits."""
 
-from functools import partial
-
-from tests.processes import PATIENCE
-
-from . import jobs, other_words
+from . import other_words
+from .on_ranks import run
 
 ONE = "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
 
@@ -42,12 +39,8 @@ SAID = {
 }
 
 
-def run(group, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments)] * 2, PATIENCE).values
-
-
 def test_calls_as_made_elsewhere_are_told_what_to_do_and_one_may_go_on(group):
-    for said, apart, stateful in run(group, other_words.calls):
+    for said, apart, stateful in run(group, 2, other_words.calls):
         assert said.keys() == SAID.keys()
         assert {name: said[name] for name, words in SAID.items() if words not in said[name]} == {}
         assert apart < 1e-12, "a step behind all that is right"
@@ -55,22 +48,22 @@ def test_calls_as_made_elsewhere_are_told_what_to_do_and_one_may_go_on(group):
 
 
 def test_eval_evaluates(group):
-    assert max(run(group, other_words.evaluated)) < 1e-12
+    assert max(run(group, 2, other_words.evaluated)) < 1e-12
 
 
 def test_every_kind_of_norm_is_that_of_all_stages(group):
-    for found in run(group, other_words.clipped):
+    for found in run(group, 2, other_words.clipped):
         assert len(found) == len(other_words.NORMS)
         assert max(found) < 1e-12
 
 
 def test_every_rank_may_know_the_loss(group):
-    assert max(run(group, other_words.losses)) < 1e-12
+    assert max(run(group, 2, other_words.losses)) < 1e-12
 
 
 def test_a_rank_that_failed_says_so_again_and_sends_nothing(group):
     """What it sent would be taken for what the others wait for, and end them as if they had been killed."""
-    (failed, *others), last = run(group, other_words.after_an_error)
+    (failed, *others), last = run(group, 2, other_words.after_an_error)
     assert failed == "too hot"
     assert len(others) == 3
     for said in others:
@@ -83,6 +76,6 @@ def test_a_rank_that_failed_says_so_again_and_sends_nothing(group):
 
 
 def test_ranks_in_a_process_group_that_is_there_say_so_and_leave_it(group):
-    for said, together in run(group, other_words.a_second_group):
+    for said, together in run(group, 2, other_words.a_second_group):
         assert said.startswith("RanksError: this process has a process group already; leave torch.distributed.init_pro")
         assert together == 2.0

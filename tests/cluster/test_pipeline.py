@@ -1,25 +1,19 @@
 """Gradients of processes driven by PyTorch's engine equal those of one device, for every schedule it can be given."""
 
-from functools import partial
-
 import pytest
 import torch
 
 import gpipe_edu as ge
 from gpipe_edu.schedule import recipes
 from tests.amount import third
-from tests.processes import PATIENCE
 
 from . import jobs
+from .on_ranks import run
 
 pytestmark = pytest.mark.slow
 
 # PyTorch's engine has no recompute that goes ahead of its backward.
 RECIPES = {name: recipe for name, recipe in recipes.RECIPES.items() if name != "gpipe-early"}
-
-
-def run(group, K, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(K)], PATIENCE).values
 
 
 @pytest.mark.sweep

@@ -1,7 +1,6 @@
 """What we write as a pipeline CSV is what PyTorch reads, and runs with one device's gradients."""
 
 import re
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +11,9 @@ import gpipe_edu as ge
 from gpipe_edu.schedule import recipes
 from gpipe_edu.schedule.recompute import with_kinds
 from tests.each import each
-from tests.processes import PATIENCE
 
-from . import csv_jobs, jobs
+from . import csv_jobs
+from .on_ranks import run
 
 RECIPES = {name: recipe for name, recipe in recipes.RECIPES.items() if name != "gpipe-early"}
 
@@ -86,8 +85,7 @@ def test_gradients_are_one_devices(group, tmp_path, K):
         file = tmp_path / f"{number}.csv"
         schedule.to_csv(file)
         held = [sorted({op.stage for op in row}) for row in schedule.rows]
-        job = partial(csv_jobs.apart, str(file), schedule.stages, held, schedule.micro_batches)
-        found = group.run([partial(jobs.unwatched, job)] * K, PATIENCE).values
+        found = run(group, K, csv_jobs.apart, str(file), schedule.stages, held, schedule.micro_batches)
         assert max(found) < 1e-10, schedule.name
 
 

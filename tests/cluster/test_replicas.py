@@ -1,20 +1,14 @@
 """Replicas of a pipeline have one set of buffers and make the same calls, or all of them are told."""
 
 import re
-from functools import partial
 
-from tests.processes import PATIENCE
-
-from . import jobs, replicas
-
-
-def run(group, function, *arguments):
-    return group.run([partial(jobs.unwatched, function, *arguments) for _ in range(4)], PATIENCE).values
+from . import replicas
+from .on_ranks import run
 
 
 def test_buffers_are_those_of_replica_0_on_every_replica(group, tmp_path):
     """A running centre, which the forward uses, and running statistics, against two replicas in plain PyTorch."""
-    for told in run(group, replicas.trained, str(tmp_path), 6):
+    for told in run(group, 4, replicas.trained, str(tmp_path), 6):
         assert told["steps"] == list(range(6))
         assert told["losses"] < 1e-12
         assert told["buffers"] < 1e-12
@@ -22,8 +16,8 @@ def test_buffers_are_those_of_replica_0_on_every_replica(group, tmp_path):
 
 
 def test_a_resume_of_replicas_goes_on_with_the_same_buffers(group, tmp_path):
-    run(group, replicas.trained, str(tmp_path), 3)
-    for told in run(group, replicas.trained, str(tmp_path), 6):
+    run(group, 4, replicas.trained, str(tmp_path), 3)
+    for told in run(group, 4, replicas.trained, str(tmp_path), 6):
         assert told["steps"] == [3, 4, 5]
         assert told["losses"] < 1e-12
         assert told["buffers"] < 1e-12
@@ -32,7 +26,7 @@ def test_a_resume_of_replicas_goes_on_with_the_same_buffers(group, tmp_path):
 
 def test_replicas_that_are_called_unlike_are_told_and_may_go_on(group):
     """On every rank of both: one that was not told would wait for the others, or add up what is not of one kind."""
-    for said, apart in run(group, replicas.called_unlike):
+    for said, apart in run(group, 4, replicas.called_unlike):
         assert len(said) == 5
         for words, sentence in said.items():
             assert words in sentence
@@ -47,6 +41,6 @@ def test_replicas_that_are_called_unlike_are_told_and_may_go_on(group):
 
 
 def test_a_hook_on_one_replica_has_gradients_added_up_on_all(group):
-    found = run(group, replicas.hooked_on_one)
+    found = run(group, 4, replicas.hooked_on_one)
     assert [apart < 1e-12 for _, apart in found] == [True] * 4
     assert [seen > 0 for seen, _ in found] == [False, False, True, True]

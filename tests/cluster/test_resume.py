@@ -5,7 +5,6 @@ import json
 import os
 import random
 import subprocess
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,11 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.cluster.saving import saved_steps
 from gpipe_edu.distributed import ProcessError
-from tests.processes import PATIENCE
 
-from . import jobs, resume_jobs
+from . import resume_jobs
+from .on_ranks import run
 
 pytestmark = pytest.mark.slow
-
-
-def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 def train(group, schedule, folder, steps, **how):

@@ -11,20 +11,23 @@ from gpipe_edu.distributed import ProcessError
 from tests.processes import PATIENCE
 
 from . import jobs
+from .on_ranks import run
 
 pytestmark = pytest.mark.slow
 
 
 def train(group, schedule, folder, steps, **how):
-    work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
-    return group.run([work] * (schedule.devices * how.get("copies", 1)), PATIENCE).values[0][0]
+    return _trained(group, schedule, folder, steps, **how)[0][0]
 
 
 def rates(group, schedule, folder, steps, **how):
     """Losses, and the learning rates of the last rank."""
-    work = partial(jobs.unwatched, jobs.training, schedule, str(folder), steps, **how)
-    found = group.run([work] * (schedule.devices * how.get("copies", 1)), PATIENCE).values
+    found = _trained(group, schedule, folder, steps, **how)
     return found[0][0], found[-1][1]
+
+
+def _trained(group, schedule, folder, steps, **how):
+    return run(group, schedule.devices * how.get("copies", 1), jobs.training, schedule, str(folder), steps, **how)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +95,7 @@ def test_other_stages_take_up_the_settings_of_their_weights(group, tmp_path):
 
 def test_a_buffer_of_two_ranks_has_one_name_and_is_resumed_by_other_stages(group, tmp_path):
     def told(K, folder, load):
-        job = partial(jobs.unwatched, jobs.with_one_mask, ge.gpipe(K, 2), str(tmp_path / folder), load)
-        return group.run([job] * K, PATIENCE).values
+        return run(group, K, jobs.with_one_mask, ge.gpipe(K, 2), str(tmp_path / folder), load)
 
     numbers = [0.0, 1, 2, 3, 4]
     assert told(2, "two", False) == [["1.mask"], ["1.mask"]]
@@ -109,7 +111,7 @@ def test_what_is_loaded_need_not_have_been_built_from_one_seed(group, tmp_path, 
 
 
 def test_what_would_be_lost_is_refused_on_every_rank(group, tmp_path):
-    for said in group.run([partial(jobs.unwatched, jobs.saved_wrongly, str(tmp_path))] * 2, PATIENCE).values:
+    for said in run(group, 2, jobs.saved_wrongly, str(tmp_path)):
         assert "and 0.bias in groups of different settings" in said["other groups"]
         assert "save(..., scheduler=scheduler)" in said["not given to save"]
         assert "was saved without a scheduler" in said["not there"]

@@ -1,22 +1,16 @@
 """A weight that stages on several ranks hold trains as the one weight that it is on one device."""
 
-from functools import partial
-
 import pytest
 import torch
 
 import gpipe_edu as ge
 from tests.amount import third
-from tests.processes import PATIENCE
 
-from . import jobs, ties
+from . import ties
+from .on_ranks import run
 from .test_pipeline import RECIPES
 
 pytestmark = pytest.mark.slow
-
-
-def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 @pytest.mark.sweep

@@ -1,20 +1,14 @@
 """Several tensors between ranks, skips, and mini-batches of other shapes: as on one device, for every schedule."""
 
-from functools import partial
-
 import pytest
 
 from gpipe_edu.cluster.engine import Newest
-from tests.processes import PATIENCE
 
-from . import jobs, values
+from . import values
+from .on_ranks import run
 from .test_pipeline import RECIPES
 
 pytestmark = pytest.mark.slow
-
-
-def run(group, K, function, *arguments, **named):
-    return group.run([partial(jobs.unwatched, function, *arguments, **named) for _ in range(K)], PATIENCE).values
 
 
 @pytest.mark.sweep
