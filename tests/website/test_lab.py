@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from tests.website.conftest import ROOT, TIMES, profile_on_disk
-from tests.website.visit import OWN, PATIENCE, READY, Visit, open_notebook, run_a_schedule_of_ones_own
+from tests.website.visit import OWN, READY, Visit, open_notebook, run_a_schedule_of_ones_own
 from website.lab import MEGABYTES, MEGABYTES_OF_PLOTS, needs_pytorch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.usefixtures("with_lab")]
@@ -177,8 +177,8 @@ def test_cells_run_before_there_is_a_kernel_are_kept_and_said_to_be(lab_address,
     """As on a slow machine: the notebook is on the screen, and its kernel is still to be started."""
     page = open_page(1366, 768)
     page.goto(f"{lab_address}?path=notebooks/00_start_here.ipynb")
-    page.wait_for_function(HOLD, timeout=PATIENCE)
-    page.wait_for_function(SEEN, timeout=PATIENCE)
+    page.wait_for_function(HOLD)
+    page.wait_for_function(SEEN)
     for cell in (0, 1):
         page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(cell).click()
         page.keyboard.press("Shift+Enter")
@@ -187,7 +187,7 @@ def test_cells_run_before_there_is_a_kernel_are_kept_and_said_to_be(lab_address,
         assert page.evaluate(MODE) == "command"
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(2).click()
     page.evaluate("letGo()")
-    page.wait_for_function(RAN, timeout=PATIENCE)
+    page.wait_for_function(RAN)
     assert (page.evaluate(ACTIVE), page.evaluate(MODE)) == (2, "edit"), "where a reader has gone on to type"
 
 
@@ -205,13 +205,13 @@ def test_cells_run_before_there_is_a_kernel_are_kept_and_said_to_be(lab_address,
 def test_each_way_to_run_is_kept_until_there_is_a_kernel(lab_address, open_page, press):
     page = open_page(1366, 768)
     page.goto(f"{lab_address}?path=notebooks/00_start_here.ipynb")
-    page.wait_for_function(HOLD, timeout=PATIENCE)
-    page.wait_for_function(SEEN, timeout=PATIENCE)
+    page.wait_for_function(HOLD)
+    page.wait_for_function(SEEN)
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
     press(page)
     page.locator('[role="status"]', has_text="What you have run is kept until then (1)").wait_for()
     page.evaluate("letGo()")
-    page.wait_for_function(FIRST_RAN, timeout=PATIENCE)
+    page.wait_for_function(FIRST_RAN)
     assert ours(page) == []
 
 
@@ -233,7 +233,7 @@ def test_it_opens_alone_without_a_list_of_files_and_where_one_was(lab_address, o
     for query, name in (("", began), ("?path=notebooks/01_memory_wall.ipynb", "notebooks/01_memory_wall.ipynb")):
         for again in (query, ""):
             page.goto(f"{lab_address}{again}")
-            page.wait_for_function(READY, arg=name, timeout=PATIENCE, polling=200)
+            page.wait_for_function(READY, arg=name, polling=200)
             assert page.evaluate("jupyterapp.serviceManager.sessions.refreshRunning()") is None
             assert page.evaluate(SESSIONS) == [name]
             assert page.evaluate("jupyterapp.shell.mode") == "single-document"
@@ -287,5 +287,5 @@ def test_what_is_said_to_be_fetched_is(lab_address, open_page):
     assert visit.megabytes() == pytest.approx(MEGABYTES, abs=1)
     visit = Visit(page)
     page.evaluate(OWN, "from gpipe_edu.view import plot_lines\nplot_lines([1, 2], {'a': [1, 2]}, across='x', up='y')")
-    page.wait_for_selector(".jp-OutputArea img", state="attached", timeout=PATIENCE)
+    page.wait_for_selector(".jp-OutputArea img", state="attached")
     assert visit.megabytes() == pytest.approx(MEGABYTES_OF_PLOTS, abs=1)

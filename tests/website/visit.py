@@ -4,9 +4,6 @@ import os
 import time
 from pathlib import Path
 
-PATIENCE = 600_000
-"""Milliseconds: a busy machine takes many times the seconds of processor that a kernel needs to start."""
-
 READY = """(name) => {
   const context = window.jupyterapp?.shell?.currentWidget?.context;
   return context?.path === name && context.sessionContext.session?.kernel?.status === "idle";
@@ -57,7 +54,7 @@ class Visit:
 def open_notebook(page, address, name):
     """Open a notebook of the lab and wait for its kernel."""
     page.goto(f"{address}?path={name}")
-    page.wait_for_function(READY, arg=name, timeout=PATIENCE, polling=200)
+    page.wait_for_function(READY, arg=name, polling=200)
 
 
 def move_the_explorer(page, address):
@@ -72,7 +69,7 @@ def run_a_schedule_of_ones_own(page):
     """In an open notebook of the lab: type a schedule into the first cell, run it and see its picture."""
     source = 'import gpipe_edu as ge\nge.Schedule.parse("F0 F1 B0 B1\\nF0 B0 F1 B1")'
     page.evaluate(OWN, source)
-    page.wait_for_selector(".jp-OutputArea img", state="attached", timeout=PATIENCE)
+    page.wait_for_selector(".jp-OutputArea img", state="attached")
 
 
 def processor_seconds():
