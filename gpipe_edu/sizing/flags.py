@@ -12,6 +12,7 @@ from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedul
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.split.layout import layout_of_balance
 
+from .model import without_ends
 from .plan import Plan
 from .systems import full_name, systems
 
@@ -159,7 +160,7 @@ def _megatron(plan: Plan) -> list[Flag]:
     found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
     if plan.K > 1:
         found[1:1] = [Flag("K", f"--pipeline-model-parallel-size {plan.K}")]
-        blocks = (plan.balance[0] - 1, *plan.balance[1:-1], plan.balance[-1] - 1)
+        blocks = without_ends(plan.balance)
         if len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout tells the stages of a rank as well
             found += [Flag("cut", f'--pipeline-model-parallel-layout "{layout_of_balance(blocks)}"')]
             schedule["interleaved"] = "as the layout says"

@@ -19,7 +19,7 @@ from gpipe_edu.split.layout import balance_of_layout
 
 from . import hugging_face
 from .job import Job
-from .model import Model, transformer
+from .model import Model, transformer, with_ends, without_ends
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan, stages_per_device
 from .systems import systems
 from .told_words import BARE, words_of
@@ -206,17 +206,17 @@ def _balance(knobs: dict[str, Any], job: Job, stages: int) -> tuple[int, ...] | 
     if stages == 1:
         return None
     if "layout" in knobs:
-        return _with_ends(balance_of_layout(knobs["layout"]))
+        return with_ends(balance_of_layout(knobs["layout"]))
     if knobs.get("cut", "parameters" if knobs["system"] == "deepspeed" else "") == "parameters":
         return balance_by_cost([layer.parameters for layer in layers], stages)
     if "parts" in knobs:
-        return _with_ends(_blocks_of_parts(knobs["parts"]))
+        return with_ends(_blocks_of_parts(knobs["parts"]))
     if knobs["system"] == "torchtitan":
-        return _with_ends(_titan_blocks(len(layers) - 2, stages, *_less(knobs)))
+        return with_ends(_titan_blocks(len(layers) - 2, stages, *_less(knobs)))
     if knobs.get("cut") == "uniform":
         return balance_uniform(len(layers), stages)
     if knobs["system"] == "megatron":
-        return _with_ends(_megatron_blocks(knobs, len(layers) - 2, stages))
+        return with_ends(_megatron_blocks(knobs, len(layers) - 2, stages))
     return None
 
 
@@ -304,7 +304,7 @@ def _recompute(knobs: dict[str, Any], balance: tuple[int, ...]) -> str:
         return str(told)
     if knobs.get("recompute_method") == "block":
         return "full" if count else "none"
-    return "stage" if count >= max(_without_ends(balance)) > 1 else "full"
+    return "stage" if count >= max(without_ends(balance)) > 1 else "full"
 
 
 def _note_on_recompute(knobs: dict[str, Any]) -> str:
@@ -316,16 +316,6 @@ def _note_on_recompute(knobs: dict[str, Any]) -> str:
     if count == 1:
         return ""
     return f"Blocks recomputed {count} at a time are planned as recomputed one by one, where a stage has more."
-
-
-def _with_ends(blocks: tuple[int, ...]) -> tuple[int, ...]:
-    return (blocks[0] + 1, *blocks[1:-1], blocks[-1] + 1)
-
-
-def _without_ends(balance: tuple[int, ...]) -> tuple[int, ...]:
-    if len(balance) == 1:
-        return (balance[0] - 2,)
-    return (balance[0] - 1, *balance[1:-1], balance[-1] - 1)
 
 
 def _system(given: dict[str, Any], text: str) -> str:

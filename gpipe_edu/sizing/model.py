@@ -8,7 +8,7 @@ which the tests compare with PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import mode
 from typing import NamedTuple
@@ -158,3 +158,20 @@ def transformer(
         tokens,
         d // queries if each is None else each,
     )
+
+
+def with_ends(blocks: Sequence[int]) -> tuple[int, ...]:
+    """A Transformer's layers per stage, by its blocks per stage: the first has the embedding, the last the head."""
+    return _at_ends(blocks, 1)
+
+
+def without_ends(layers: Sequence[int]) -> tuple[int, ...]:
+    """A Transformer's blocks per stage, by its layers per stage."""
+    return _at_ends(layers, -1)
+
+
+def _at_ends(counts: Sequence[int], more: int) -> tuple[int, ...]:
+    found = list(counts)
+    found[0] += more
+    found[-1] += more
+    return tuple(found)
