@@ -147,19 +147,9 @@ def depth_first(K, M, V):
     return rows
 
 
-@BANK.wrong("one-at-a-time")
-def each_through_all_its_rounds(K, M, V):
-    """With the warm-up of groups, which hangs."""
-    rows = []
-    for k in range(K):
-        forwards = [Op("F", m, v * K + k) for m in range(M) for v in range(V)]
-        backwards = [Op("B", m, v * K + k) for m in range(M) for v in reversed(range(V))]
-        ahead = min(len(forwards), 2 * (K - 1 - k) + (V - 1) * K)
-        row = forwards[:ahead]
-        for i, backward in enumerate(backwards):
-            row += [*forwards[ahead + i : ahead + i + 1], backward]
-        rows.append(row)
-    return rows
+# With the warm-up of groups it hangs.
+LONGER = "2 * (K - 1 - k) + (V - 1) * K"
+BANK.changed("one-at-a-time", "each_through_all_its_rounds", "forwards), V - 1", f"forwards), {LONGER}", of=depth_first)
 
 
 @BANK.wrong("few-forwards")
