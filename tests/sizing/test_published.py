@@ -68,7 +68,7 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     assert f"{relatives} of the {len(others)}, and MosaicGPT's" in WORDS
     one = published.within(published.calibrated_by_one(others))
     assert f"{one:.0%} of the others from other sources".replace("%", " %") in WORDS
-    page = (Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8")
+    page = " ".join((Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8").split())
     assert f"and, once a step is measured, for {one:.0%} of {len(others)} others".replace("%", " %") in page
 
 

@@ -484,6 +484,15 @@ for slip, name, *texts in (
     ("never-evaluates", "AlwaysInTraining", RUN, f"stage.train()\n        {RUN}"),
     ("last-too", "EveryoneAgain", AGAIN, 'self.mode != "never"'),
     ("keeps-everything", "NobodyAgain", AGAIN, "False"),
+    (
+        "recomputed-in-vain",
+        "RunsAgainForShow",
+        RUN,
+        "y = stage(x)\n"
+        "        if again and y.requires_grad:\n"
+        "            y.register_hook(lambda _: [None for _ in [stage(x.detach())]][0])\n"
+        "        return y",
+    ),
     ("recompute-never", "AlwaysAgain", AGAIN, "True"),
     ("not-always", "NeverAlways", AGAIN, 'self.mode != "never" and m < M - 1'),
     ("only-last", "OnlyTheLastAgain", AGAIN, AGAIN.replace("m < M - 1", "m == M - 1")),

@@ -230,7 +230,7 @@ def about_recompute(calls: LayerCalls, checkpoint: str) -> Signs:
         stage = [k for k, count in enumerate(calls.balance) for _ in range(count)]
         backwards = [call for call in calls.noted if call.kind == "B"]
         in_vain = {(calls.number.get(call.samples, -1), stage[call.layer]) for call in backwards if not call.again}
-        yield Sign("holds-activations", bool(in_vain & expected), "backwards that use what is recomputed", "others")
+        yield Sign("recomputed-in-vain", bool(in_vain & expected), "backwards that use what is recomputed", "others")
         return
     yield Sign("recompute-never", checkpoint == "never", *both)
     yield Sign("keeps-everything", not found, *both)
