@@ -181,20 +181,20 @@ predict("ex15/first-cut")
 def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> dict:
     """A plan that fits the machine: a dict with T, D, K, V, M and recompute.
 
-    No device of the bill needs more than `memory`, and the bubble,
-    (K - 1) / (V M + K - 1), is at most 1/5. Any plan that does all that is asked is
-    right.
+    No device needs more than `memory`, and the bubble,
+    (K - 1) / (V M + K - 1), is at most 1/5.
 
-    devices, node: the number of devices, and of those in one node
+    devices, node: how many in all, and per node
     memory: of each device, in bytes
     batch: samples of a step
+    T: divides `node`
+    D: T D K = devices
+    K, V: K V divides the blocks; V is 1 if K is 1
+    M: D M divides `batch`; if V > 1, K divides M
 
     Small print:
+    - Any plan that does all that is asked is right. The last node may be partly filled.
     - Raises ValueError if no plan does all that is asked.
-    - All devices are used: T D K = devices. The last node may be partly filled.
-    - T divides `node`, K V divides the blocks, D M divides `batch`, whose samples are
-      spread evenly.
-    - If K is 1, V is 1. If V is more than 1, K divides M.
     - Recompute is "full" only if the same plan with "none" does not fit.
     - The model is not changed.
     """
