@@ -117,7 +117,7 @@ FREE = {
         "memory grows with M |",
     ): "times, bubbles and micro-batches in flight; the figure is the bubble",
     ("docs/cheatsheet", "the common pair, from"): "the same",
-    ("docs/cheatsheet", "each in flight is half a device's layers |"): "the same; half of the layers, with two stages",
+    ("docs/cheatsheet", "in flight is half a device's layers |"): "the same; half of the layers, with two stages",
     ("docs/cheatsheet", "as many in flight as GPipe; one stage at a time"): "the same",
     (
         "docs/cheatsheet",
