@@ -110,7 +110,7 @@ def test_what_the_notes_say_about_the_plan_of_table_two():
     assert f"planned {min(low)} to {max(low)} % too low for the Transformer" in words
     assert f"and {min(high)} to {max(high)} % too high for AmoebaNet-D" in words
     cell = f"planned {planned(8, 1) / planned(2, 1):.2f}, reported {paper.THROUGHPUT['Transformer'][8, 1]}"
-    assert f"Nor the Transformer's cell K=8, M=1: {cell}." in words
+    assert f"Nor does it explain the Transformer's cell K=8, M=1: {cell}." in words
     assert off("Transformer", 8, 1) < -max(abs(off("Transformer", K, 32)) for K in (2, 4, 8)) - 0.05
     ways = (None, "late", "early")
     most = max(planned(8, 4, 1, cell) / planned(2, 1, 1, base) for cell in ways for base in ways)
