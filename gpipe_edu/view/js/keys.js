@@ -7,31 +7,31 @@ const AROUND = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDow
 /** Place by place, rows of [{key: act}, what it does]. */
 export const KEYS = {
   chart: [
-    [AROUND, "go from op to op along a device, to another device, to its first and its last"],
-    [{ Enter: "toggle" }, "select the op, or let it go"],
-    [{ Escape: "release" }, "let it go, and look at nothing"],
+    [AROUND, "go from op to op along a device, to another device, to its first or last op"],
+    [{ Enter: "toggle" }, "select or deselect the op"],
+    [{ Escape: "release" }, "deselect it, and focus on no op"],
     [{ "+": "nearer", "=": "nearer" }, "zoom in"],
     [{ "-": "further" }, "zoom out"],
     [{ 0: "whole" }, "show the whole step"],
     [{ " ": "play" }, "play or pause"],
   ],
   time: [
-    [{ ArrowLeft: "back", ArrowDown: "back" }, "go to the event before"],
+    [{ ArrowLeft: "back", ArrowDown: "back" }, "go to the previous event"],
     [{ ArrowRight: "next", ArrowUp: "next" }, "go to the next event"],
-    [{ Home: "first", End: "last" }, "go to the start, to the end"],
+    [{ Home: "first", End: "last" }, "go to the start or to the end"],
     [{ " ": "play" }, "play or pause"],
   ],
   board: [
-    [AROUND, "go from op to op along a device, to another device, to its start and its end"],
-    [{ Enter: "carry" }, "pick the op up, put it down"],
+    [AROUND, "go from op to op along a device, to another device, to its start or end"],
+    [{ Enter: "carry" }, "pick the op up, or put it down"],
     [{ Escape: "leave" }, "leave it where it was"],
-    [{ Delete: "remove" }, "take the op away"],
-    [{ Backspace: "removeBefore" }, "take the op before away"],
+    [{ Delete: "remove" }, "remove the op"],
+    [{ Backspace: "removeBefore" }, "remove the op before it"],
   ],
-  ops: [[AROUND, "go from op to op of a device, to another device, to its first and its last"]],
+  ops: [[AROUND, "go from op to op of a device, to another device, to its first or last op"]],
   puzzle: [
-    [{ "Ctrl+Z": "undo" }, "take the last move back"],
-    [{ "Ctrl+Y": "redo", "Ctrl+Shift+Z": "redo" }, "do it again"],
+    [{ "Ctrl+Z": "undo" }, "undo the last move"],
+    [{ "Ctrl+Y": "redo", "Ctrl+Shift+Z": "redo" }, "redo it"],
   ],
 };
 
