@@ -184,23 +184,23 @@ def run(
         return 0 if guide.best else 1
     own = machine if machine.endswith(machine_file.SUFFIX) else None
     _describe(console, guide.job, factor, own, notes)
-    _table(console, guide, plans)
     best = guide.best
-    if best is None:
+    if best:
+        _advise(console, guide, best, compare=factor is None and own is None)
+    else:
         console.print(guide.shortage(), style="bold red", markup=False)
         _warn(console, guide)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
-        if mine and own_plan:
-            _beside(console, guide, mine.system, own_plan)
-        console.print(f"\n{guide.ways}", markup=False)
-        return 1
-    _advise(console, guide, best, compare=factor is None and own is None)
+        console.print()
+    _table(console, guide, plans)
+    if best:
+        _explain(console, guide, best)
     if mine and own_plan:
         _beside(console, guide, mine.system, own_plan)
-    if show_flags:
+    if best and show_flags:
         _run(console, best)
     console.print(f"\n{guide.ways}", markup=False)
-    return 0
+    return 0 if best else 1
 
 
 def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> Opened:
@@ -291,12 +291,12 @@ def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
         console.print(line, style=style, markup=False, soft_wrap=True)
     console.print(
         "D replicas of K stages, with M micro-batches each; T: devices of a tensor group, x: of a cut sequence; "
-        f"sizes are those of the fullest device{'; *: the best' if guide.best in plans else ''}.\n"
+        f"sizes are those of the fullest device{'; *: the best' if guide.best in plans else ''}."
     )
 
 
 def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None:
-    """compare: with published runs."""
+    """The best, and why. compare: with published runs."""
     each = ", ".join(map(str, best.balance))
     if len(best.balance) > 8:
         each = " to ".join(map(str, sorted({min(best.balance), max(best.balance)})))
@@ -311,6 +311,11 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
     console.print(guide.reason(), markup=False)
     _warn(console, guide)
+    console.print()
+
+
+def _explain(console: Console, guide: Planner, best: Plan) -> None:
+    """Where the fastest run, what takes the best one's memory and time, and what another knob would change."""
     if guide.job.model.tokens > 1:
         console.print("\nthe fastest, and where they run", style="bold")
         for plan, words in guide.homes():
