@@ -19,9 +19,9 @@ from gpipe_edu.timeline import merge_replays
 # %% [markdown]
 # ## Forward, tick by tick
 #
-# Let all forwards take one **tick**. In a tick, each stage works on one
-# [micro-batch](../docs/glossary.md#micro-batch), and it can take only what the stage in
-# front has finished *before*.
+# Let every forward take one **tick**. In a tick, each stage works on at most one
+# [micro-batch](../docs/glossary.md#micro-batch), and it can take only what the previous
+# stage has *already* finished.
 
 # %%
 predict("ex02/ticks")
@@ -41,8 +41,8 @@ smallest = [[(0, 0)], [(1, 0), (0, 1)], [(1, 1)]]
 ge.compare(picture(smallest, "K = 2, M = 2"))
 
 # %% [markdown]
-# That is the smallest case: three ticks, each a list of pairs `(m, k)`: micro-batch m
-# is on stage k. In tick 1, both stages work.
+# That is the smallest case. It has three ticks, and each is a list of pairs `(m, k)`:
+# micro-batch m is on stage k. In tick 1, both stages work.
 #
 # Write `clock`, for any K and M. Use as few ticks as possible. The order of the pairs
 # within a tick does not matter.
@@ -84,16 +84,17 @@ check("ex02/clock", clock)
 # Real ops don't tick: a backward takes longer than a forward, and no two stages are
 # alike. So a [schedule](../docs/glossary.md#schedule) holds no times. It says only in
 # which **order** each device runs its ops; every op then starts as soon as its device
-# is free and its inputs are there. One device, two micro-batches:
+# is free and its inputs are there. Here is a schedule for one device and two
+# micro-batches:
 
 # %%
 rows = [[ge.Op("F", 0, 0), ge.Op("F", 1, 0), ge.Op("B", 1, 0), ge.Op("B", 0, 0)]]
 print(ge.Schedule(rows))
 
 # %% [markdown]
-# `ge.Op(kind, micro_batch, stage)` is one op: "F" forward or "B" backward. Now GPipe's
-# [F-then-B](../docs/glossary.md#f-then-b): every device runs all its forwards, then all
-# its backwards.
+# `ge.Op(kind, micro_batch, stage)` is one op; its kind is "F" for a forward or "B" for
+# a backward. In GPipe's schedule, [F-then-B](../docs/glossary.md#f-then-b), every
+# device runs all its forwards, then all its backwards.
 
 # %%
 predict("ex02/backward-order")
@@ -136,7 +137,7 @@ check("ex02/f-then-b", f_then_b)
 # %% [markdown]
 # ## Train with it
 #
-# The engine takes any schedule that can run. Here it trains one mini-batch of
+# The engine takes any schedule that can run. Here it trains on one mini-batch of
 # handwritten digits in your order:
 
 # %%
@@ -151,10 +152,10 @@ print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
 merge_replays(run.timeline for run in runs)
 
 # %% [markdown]
-# The time of each op was measured, one op after another, and the shortest of five is
-# kept; the chart lays them out on four devices. What is hatched is the
-# [bubble](../docs/glossary.md#bubble), and your row of ops has no say in it: it follows
-# from who waits for whom.
+# Each op was timed, one after another, and the shortest of five times is kept; the
+# chart lays the ops out on four devices. The hatching is the
+# [bubble](../docs/glossary.md#bubble). Your rows do not contain it: it comes from
+# devices waiting for each other.
 
 # %%
 progress()

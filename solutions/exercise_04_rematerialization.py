@@ -3,8 +3,8 @@
 #
 # **Why care?** Activations are what fills a device.
 # [Re-materialization](../docs/glossary.md#re-materialization) throws most of them away
-# and computes them again. In a few lines of NumPy there is nothing mysterious left
-# about it, and then PyTorch's own way holds no traps.
+# and computes them again. A few lines of NumPy take the mystery out of it, and then
+# PyTorch's own way holds no traps.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 30 in NumPy, 15 in PyTorch. **You need**
 # [lesson 05](../notebooks/05_rematerialization.ipynb) and what a
@@ -23,8 +23,8 @@ from gpipe_edu.data import digits
 # %% [markdown]
 # ## Twice forward, once back
 #
-# `C` in this planned chart is the backward of a micro-batch that has been thrown away:
-# first its forward once more, dotted, then its backward.
+# In this planned chart, `C` is the backward of a micro-batch whose activations have
+# been thrown away: first its forward runs once more (dotted), then its backward.
 
 # %%
 ge.simulate(ge.gpipe(3, 4, "late"))
@@ -35,8 +35,8 @@ predict("ex04/the-price")
 # %% [markdown]
 # ## What a layer keeps
 #
-# A layer of the reference engine has no memory. Its `forward` gives back the output,
-# and what its backward will need:
+# A layer of the reference engine has no memory. Its `forward` returns the output, and
+# what its backward will need:
 
 # %%
 layer = ref.Linear(3, 2, seed=0)
@@ -47,8 +47,8 @@ print("output", y.shape, " saved", [array.shape for array in saved], " dx", dx.s
 print("grads", {name: value.shape for name, value in grads.items()})
 
 # %% [markdown]
-# The caller decides what becomes of `saved`. A stage of several layers that keeps
-# every `saved` is the usual one.
+# The caller decides what to do with `saved`. An ordinary stage keeps the `saved` of all
+# its layers.
 
 # %%
 predict("ex04/what-stays")
@@ -71,14 +71,14 @@ class Stage:
     layers: a list of layers as above
     grads: for each layer a dict of arrays, to which every backward adds
     kept: yours to fill, with the stage's input for each micro-batch that has gone
-        forward and not yet come back
+        forward but not yet come back
 
     Small print:
     - Nothing else is kept between two calls, neither here nor elsewhere.
     - Nothing is left of a micro-batch that has come back.
-    - The arrays that are handed over are not changed, nor are the weights.
+    - The arrays that are passed in are not changed, nor are the weights.
     - A stage serves many mini-batches: in each one, m begins at 0 again, and `grads`
-      keeps adding.
+      goes on adding up.
     """
 
     def __init__(self, layers: list) -> None:
@@ -123,7 +123,7 @@ class Stage:
 
 
 # %% [markdown]
-# Try it with one micro-batch, beside training without stages:
+# Try it with one micro-batch, and compare with training without stages:
 
 # %%
 images, labels, _, _ = digits()
@@ -173,9 +173,9 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # ## The same in PyTorch
 #
 # `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it
-# calls the function, keeps its input, and calls it again when the backward passes. It
-# keeps one more thing, the [random state](../docs/glossary.md#random-state) of the
-# forward, so that dropout draws the same mask again. Your NumPy stage could do without:
+# calls the function, keeps its input, and calls it again in the backward. It keeps one
+# more thing, the [random state](../docs/glossary.md#random-state) of the forward, so
+# that dropout draws the same mask again. Your NumPy stage did not need that, because
 # its layers draw nothing. Here the stage says when it runs:
 
 # %%
@@ -194,8 +194,8 @@ print("now the backward")
 y.sum().backward()
 
 # %% [markdown]
-# A network is cut into stages. Not every stage has to save memory: one that has room
-# keeps everything, and runs once.
+# A network is cut into stages. Not every stage has to save memory: a stage that has
+# room keeps everything, and runs once.
 
 # %%
 predict("ex04/how-often")
@@ -203,17 +203,18 @@ predict("ex04/how-often")
 # %% [markdown]
 # ## Your turn, in PyTorch
 #
-# Write the forward of a network in stages, some of which are re-materialized. The input
-# is a batch of images; like all data, it requires no gradient.
+# Write the forward of a network that is cut into stages, some of which are
+# re-materialized. The input is a batch of images; like all data, it requires no
+# gradient.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex04-checkpoint-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
-    """The output of all `stages`, one after another, for the input x.
+    """The output of all `stages`, run one after another, for the input x.
 
-    Where `again` is True, only the stage's input (and the state of the random numbers)
-    is kept, and the backward runs all layers of the stage forward once more. Where it
-    is False, all is kept and nothing runs again.
+    Where `again` is True, only the stage's input (and the random state) is kept, and
+    the backward runs all layers of the stage forward once more. Where it is False,
+    everything is kept and nothing runs again.
 
     stages: a list of nn.Sequential
     x: a tensor of shape (n, ...); it may require a gradient or not
@@ -225,8 +226,8 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
     - Several inputs may go forward before the first comes back.
     - After the backward nothing is kept.
     - Under `torch.no_grad()` nothing is kept at all, and no graph is built.
-    - x, both lists and the mode of each layer are afterwards what they were before.
-    - In evaluation mode the same stages run again, or none: both are right.
+    - Afterwards, x, both lists and the mode of each layer are what they were before.
+    - In evaluation mode, the same stages run again, or none: both are right.
     """
     ### BEGIN SOLUTION
     for stage, more in zip(stages, again, strict=True):
@@ -237,7 +238,7 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
 
 # %% [markdown]
 # Try it on four stages and 128 digits. In which order do the stages run, and which of
-# them twice?
+# them run twice?
 
 
 # %%
@@ -271,7 +272,7 @@ check("ex04/checkpoint", forward)
 # ## What stays in memory
 #
 # `Ledger` counts what autograd saves while your function runs; the engine `GPipe` uses
-# it, too. One bar for each choice:
+# it, too. There is one bar for each choice:
 
 # %%
 choices = {
@@ -290,11 +291,11 @@ assert held["all stages"] < held["stages 0 and 1"] < held["no stage runs again"]
 plot_bars(list(held), {"KiB": list(held.values())}, up="KiB saved, measured")
 
 # %% [markdown]
-# ## Beside the engine
+# ## Compared with the engine
 #
-# `GPipe` with `checkpoint="always"` runs every stage again, and on a schedule. Both
-# networks start alike; here without dropout, because micro-batches draw different
-# numbers from one batch's.
+# `GPipe` with `checkpoint="always"` also runs every stage again, but on a schedule.
+# Both networks start alike. They have no dropout here, because micro-batches would draw
+# different numbers from those of one batch.
 
 # %%
 mine, blocks = network(), network()
@@ -313,5 +314,5 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 06](../notebooks/06_pytorch_pipeline.ipynb).
-# [Exercise 09](exercise_09_recompute.ipynb) moves the recompute to where a device waits
-# anyway.
+# [Exercise 09](exercise_09_recompute.ipynb) moves the recompute to a time when a device
+# waits anyway.

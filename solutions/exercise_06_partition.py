@@ -1,15 +1,15 @@
 # %% [markdown]
 # # Exercise 06: the best cut of layers into stages
 #
-# **Why care?** The slowest [stage](../docs/glossary.md#stage) sets the pace of all. A
-# cut by count leaves devices idle for the whole training; the best cut is computed
-# once, in milliseconds.
+# **Why care?** The slowest [stage](../docs/glossary.md#stage) sets the pace for all
+# stages. A cut by count leaves devices idle in every training step; the best cut is
+# computed once, in milliseconds.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
 # [lesson 02](../notebooks/02_splitting.ipynb) and plain Python. **In the paper:**
 # sections 2.1 and 2.2. Its heuristic makes the *variance* of the stages' estimated
-# costs small; yours makes the *largest* cost as small as it can be, exactly, because
-# the slowest stage sets the pace.
+# costs small; your function makes the *largest* cost as small as it can possibly be,
+# because the slowest stage sets the pace.
 
 # %%
 from itertools import accumulate, pairwise
@@ -21,9 +21,9 @@ from gpipe_edu.course import check, hint, predict, progress, solution
 # %% [markdown]
 # ## Why the largest stage matters
 #
-# Eight layers, two of them heavy. Both cuts below are into three stages, and both
-# charts are [planned](../docs/glossary.md#planned): a stage takes as long as its layers
-# cost, and twice that for its backward.
+# There are eight layers, and two of them are heavy. Both cuts below make three stages,
+# and both charts are [planned](../docs/glossary.md#planned): a stage's forward takes as
+# long as its layers cost, and its backward twice that.
 
 # %%
 costs = [5, 1, 1, 1, 1, 1, 1, 5]
@@ -37,7 +37,7 @@ def stage_costs(costs, counts):
 def plan(costs, counts):
     if sum(counts) != len(costs):
         raise ValueError(
-            f"{counts} adds up to {sum(counts)}, and there are {len(costs)} layers"
+            f"{counts} adds up to {sum(counts)}, but there are {len(costs)} layers"
         )
     times = stage_costs(costs, counts)
     told = ", ".join(f"{time:.5g}" for time in times)
@@ -50,8 +50,9 @@ def plan(costs, counts):
 ge.compare(plan(costs, (3, 3, 2)), plan(costs, (2, 4, 2)))
 
 # %% [markdown]
-# The cut is called a [partition](../docs/glossary.md#partition). Above it is even in
-# layers, below in costs. How good can one be? A larger case:
+# Such a cut is called a [partition](../docs/glossary.md#partition). The upper one is
+# even in layers, and the lower one in costs. How good can a partition be? Here is a
+# larger case:
 
 # %%
 predict("ex06/best-largest")
@@ -59,9 +60,9 @@ predict("ex06/best-largest")
 # %% [markdown]
 # ## Your turn
 #
-# Write `partition`. For a few layers you could try all cuts; yours has to manage 200
-# layers in 16 stages, or 100 layers in 40, within a second or two, and it has to be
-# exact. Where several cuts are equally good, give any of them.
+# Write `partition`. For a few layers you could try all cuts; your function has to
+# handle 200 layers in 16 stages, or 100 layers in 40, within a second or two, and it
+# has to be exact. If several cuts are equally good, return any of them.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex06-partition-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -113,8 +114,8 @@ check("ex06/partition", partition)
 # ## A real network
 #
 # The cost of a linear layer is its number of multiply-adds per sample, here in
-# thousands. In between are activations, which cost next to nothing: they count as 0. In
-# this network the width changes a lot:
+# thousands. Between the linear layers there are ReLUs, which cost next to nothing: they
+# count as 0. In this network, the width changes a lot:
 
 # %%
 layers = ref.mlp([64, 256, 256, 64, 32, 32, 32, 32, 32, 10], seed=0)
@@ -131,8 +132,8 @@ assert slowest[1] < slowest[0]
 ge.compare(plan(multiply_adds, by_count), plan(multiply_adds, by_cost))
 
 # %% [markdown]
-# One layer is heavier than all others together, so no cut is even. Even so, the best
-# one is ahead, and it costs nothing.
+# One layer is heavier than all the others together, so no cut is even. Still, the best
+# cut is faster, and it costs nothing.
 
 # %%
 progress()

@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Exercise 07: 1F1B from its rule
 #
-# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B, if stages
-# are even and links free, and holds at most K micro-batches where that holds M. Its
-# rule is two sentences long, and it is easy to be off by one.
+# **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B if stages are
+# even and links are free, and it holds at most K micro-batches where F-then-B holds M.
+# Its rule is two sentences long, and it is easy to be off by one.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need**
 # [lesson 03](../notebooks/03_scheduling.ipynb) and
-# [exercise 02](exercise_02_clock.ipynb). **In the paper:** not there; it is
-# PipeDream-Flush, of Narayanan et al. 2020 (arXiv 2006.09503).
+# [exercise 02](exercise_02_clock.ipynb). **In the paper:** nowhere; it is
+# PipeDream-Flush, from Narayanan et al. 2020 (arXiv 2006.09503).
 
 # %%
 import gpipe_edu as ge
@@ -32,17 +32,17 @@ predict("ex07/what-changes")
 # %% [markdown]
 # ## The rule
 #
-# - **Warm-up.** A device runs the fewest forwards that feed all devices after it: each
-#   of them needs a micro-batch to work on. More would only take memory.
+# - **Warm-up.** A device runs just enough forwards to feed all devices after it: each
+#   of them needs a micro-batch to work on. More forwards would only take memory.
 # - **Then one forward, one backward,** in turn, until no forward is left; then the
 #   remaining backwards. Micro-batches go forward in order, 0, 1, 2, ..., and come back
-#   in order.
+#   in the same order.
 
 # %%
 predict("ex07/last-warm-up")
 
 # %% [markdown]
-# The smallest case, two devices and three micro-batches:
+# This is the smallest case, two devices and three micro-batches:
 
 # %%
 smallest = ge.Schedule.parse(
@@ -53,8 +53,8 @@ ge.compare(smallest)
 # %% [markdown]
 # ## Your turn
 #
-# Write the rule down for device k of K. Mind the cases with fewer micro-batches than
-# devices.
+# Write the rule as code, for every device k of K. Watch out for cases with fewer
+# micro-batches than devices.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex07-1f1b-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -66,7 +66,7 @@ def one_f_one_b(K: int, M: int) -> list:
     and the step takes no longer than F-then-B, whatever F and B are.
 
     Small print:
-    - M may be smaller than K. No device holds more than M then.
+    - M may be smaller than K. Then no device holds more than M.
     - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
       list.
     - Calling a recipe, such as `ge.one_f_one_b`, is an error in this exercise.
@@ -97,8 +97,8 @@ check("ex07/1f1b", one_f_one_b)
 # %% [markdown]
 # ## What it is good for
 #
-# The reference engine counts the bytes of activations that a device holds. More and
-# more micro-batches of 8 samples:
+# The reference engine counts the bytes of activations that a device holds. We give it
+# more and more micro-batches of 8 samples:
 
 # %%
 x, y, _, _ = digits()
@@ -115,9 +115,9 @@ for M in (4, 8, 16):
     assert mine <= f_then_b
 
 # %% [markdown]
-# With F-then-B the memory grows with M. With 1F1B it stops growing at M = K, so M may
-# become as large as a small [bubble](../docs/glossary.md#bubble) needs it. That is how
-# 1F1B leads to a smaller bubble: not by itself, but by the memory it frees.
+# With F-then-B, the memory grows with M. With 1F1B it stops growing at M = K, so M can
+# be as large as a small [bubble](../docs/glossary.md#bubble) requires. That is how 1F1B
+# leads to a smaller bubble: not directly, but through the memory it frees.
 
 # %%
 progress()
