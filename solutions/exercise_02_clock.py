@@ -105,7 +105,7 @@ def f_then_b(K: int, M: int) -> list:
     """F-then-B for K devices and M micro-batches, as a list of K rows of `ge.Op`.
 
     Row k is what device k runs, in order: the forwards of all micro-batches on stage k,
-    then their backwards. The paper takes the backwards last one first.
+    then their backwards. The paper takes the backwards in reverse.
 
     Small print:
     - The backwards may come in any order that makes no device wait longer.
