@@ -89,7 +89,7 @@ FREE = {
     ("exercise_14_buffer/", "Four bytes a weight instead of two"): "bytes of a buffer of weights",
     ("05/remat-offload-read", "at least half of the activations"): "reported by the paper, and said so",
     ("05/remat-last-read", "At M = 1, the recompute brings back everything"): "boundary + r layers, with or without",
-    ("08/", "Memory is right within 3 %"): "a plan held against a measurement",
+    ("08/", "Memory is right to within 3 %"): "a plan held against a measurement",
     (
         "09/bey-ledger-read",
         "less than half the bytes",
