@@ -3,7 +3,7 @@
 #
 # **Why care?** [Re-materialization](../docs/glossary.md#re-materialization) buys memory
 # with time. Part of that time is free, if you know where devices wait; and often only
-# one device needs it at all.
+# one device needs recompute at all.
 #
 # **Difficulty** 3 of 3. **Time** 40 minutes. **You need**
 # [lesson 05](../notebooks/05_rematerialization.ipynb) and
@@ -21,8 +21,9 @@ from gpipe_edu.timeline import peak_memory
 # A micro-batch that is recomputed keeps only its stage input; the **interior**, its
 # layers' [saved activations](../docs/glossary.md#saved-activations), is thrown away
 # after the forward. `C` recomputes it and runs the backward at once, as one op, when
-# the gradient has come. That is [late recompute](../docs/glossary.md#late-recompute);
-# all charts here are planned, with F = R = 1 and B = 2.
+# the gradient has arrived. That is
+# [late recompute](../docs/glossary.md#late-recompute); all charts here are planned,
+# with F = R = 1 and B = 2.
 
 # %%
 late = ge.simulate(ge.gpipe(4, 4, "late"))
@@ -30,9 +31,9 @@ print("interiors held at the peak:", peak_memory(late))
 late
 
 # %% [markdown]
-# Look at devices 0 to 2 in the middle: they stand idle, and then they recompute. An `R`
-# is a recompute as an op of its own. It needs only what its stage has kept, not the
-# gradient. One stage, one micro-batch:
+# Look at devices 0 to 2 in the middle: they are idle, and then they recompute. An `R`
+# is a recompute as a separate op. It needs only what its stage has kept, not the
+# gradient. Here are one stage and one micro-batch:
 
 # %%
 print(ge.Schedule([[ge.Op("F", 0, 0), ge.Op("R", 0, 0), ge.Op("B", 0, 0)]]))
@@ -60,9 +61,9 @@ def early(K: int, M: int) -> list:
 
     Small print:
     - On the last device micro-batch M - 1 goes back at once, so it may do without an R.
-      The step takes one R less then.
-    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
-      list.
+      Then the step is one R shorter.
+    - You may also return a `ge.Schedule`, or any other form that gives the rows in
+      order.
     - Calling a recipe is an error in this exercise: start from your own F-then-B.
     """
     ### BEGIN SOLUTION
@@ -90,11 +91,12 @@ check("ex09/early", early)
 # %% [markdown]
 # ## Your turn: under a cap
 #
-# Three devices, six micro-batches, and on each device room for **two** interiors. A
-# forward needs that room while it runs, even if its interior is thrown away after it.
-# Stage inputs are small and don't count; the charts' column on the right counts
-# micro-batches with inputs alone, too, so mind the interiors in the names. F = R = 1,
-# B = 2. Three ways to do it, none of them good enough:
+# There are three devices and six micro-batches, and each device has room for **two**
+# interiors. A forward needs that room while it runs, even if its interior is thrown
+# away after it. Stage inputs are small and don't count. The column on the right of the
+# charts also counts micro-batches of which only the input is kept, so look at the
+# interiors given in the names. Again F = R = 1 and B = 2. Here are three ways to do it,
+# none of them good enough:
 
 # %%
 rows = str(ge.one_f_one_b(3, 6)).splitlines()  # a line for each device
@@ -120,7 +122,7 @@ ge.compare(
 
 # %% [markdown]
 # The third takes 27. **Beat it:** a makespan of 26 or less, and no more than two
-# interiors on any device. Write the schedule by hand, a line for each device, as above.
+# interiors on any device. Write the schedule by hand, one line per device, as above.
 # [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to play.
 
 
@@ -134,7 +136,7 @@ def under_cap() -> str:
     Returns text with a line per device, or rows of `ge.Op`.
 
     Small print:
-    - Text may hold blank lines, and comments after a #, as in `ge.Schedule.parse`.
+    - The text may have blank lines, and comments after a #, as in `ge.Schedule.parse`.
     """
     ### BEGIN SOLUTION
     return """
@@ -155,12 +157,12 @@ check("ex09/cap", under_cap)
 # hint("ex09/cap")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
-# 24 is possible, as fast as 1F1B with no cap at all: device 0 idles for 6 of 24 units
-# under 1F1B, and the recomputes that it cannot do without fit into that.
+# A makespan of 24 is possible, as fast as 1F1B with no cap at all: under 1F1B device 0
+# idles for 6 of 24 units, and the recomputes that it cannot avoid fit into those.
 
 # %%
 progress()
 
 # %% [markdown]
 # **Where next:** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), where the backward
-# itself is split to fill the wait.
+# itself is split to fill the waits.

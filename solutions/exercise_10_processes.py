@@ -2,8 +2,8 @@
 # # Exercise 10: two processes that send activations and gradients
 #
 # **Why care?** On a real cluster, stages are processes that share nothing. What a
-# pipeline library does in the end is a loop of receives, sends and backwards. After
-# this exercise you will have written one and made it hang, and will know why.
+# pipeline library does in the end is a loop of receives, sends and backwards. In this
+# exercise you will write one, make it hang, and find out why.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
 # [lesson 06](../notebooks/06_pytorch_pipeline.ipynb): the cut graph, and
@@ -26,18 +26,18 @@ from gpipe_edu.timeline import calibrate
 # %% [markdown]
 # ## Who says what to whom
 #
-# Each row below will be a process of its own. Between a box and the one that needs it
-# in the other row, a message must travel: after F of process 0 an
+# Each row below will be a separate process. Between a box and the box in the other row
+# that needs its result, a message must travel: after F of process 0 an
 # [activation](../docs/glossary.md#activation), after B of process 1 a gradient.
 
 # %%
 ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(send=0.3))
 
 # %% [markdown]
-# `run_processes(f, 2)` starts two processes; one calls `f(0)`, the other one `f(1)`.
+# `run_processes(f, 2)` starts two processes; one calls `f(0)`, the other calls `f(1)`.
 # They belong to one group, so they may use `torch.distributed`, here with **gloo**,
-# which carries messages between CPU processes. A receiver brings its own buffer, of the
-# right shape and type:
+# which carries messages between CPU processes. A receiver provides its own buffer, with
+# the right shape and type:
 
 
 # %%
@@ -73,12 +73,12 @@ except ProcessError as error:
     print(error)
 
 # %% [markdown]
-# That is a **deadlock**. A real job would sit there until somebody looks;
-# `run_processes` sees who waits for whom and stops them.
+# That is a **deadlock**. A real job would sit there until somebody looked;
+# `run_processes` sees which process waits for which and stops them.
 #
-# There is a send that does not wait: `isend` hands back a **handle** at once. The
-# message is on its way only as long as you hold the handle; `handle.wait()` returns
-# once the message has been taken.
+# There is a send that does not wait: `isend` returns a **handle** at once. The message
+# is on its way only as long as you hold the handle; `handle.wait()` returns when the
+# message has been taken.
 
 
 # %%
@@ -98,7 +98,7 @@ run_processes(hasty, 2)
 # Write what one process does in one training step. Its
 # [stage](../docs/glossary.md#stage) is there already, with its weights; it walks along
 # its row of the [schedule](../docs/glossary.md#schedule). You know both ops from lesson
-# 06, where a queue did the work of a message.
+# 06, where a queue did the job of the messages.
 
 # %%
 predict("ex10/what-arrives")
@@ -121,15 +121,15 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
     Small print:
     - K is at least 2, and the schedule is F-then-B or 1F1B.
     - The mini-batch has N samples, the sum of all n_m.
-    - All numbers are torch.float64. The loss is a number, or a tensor with one; what
-      other processes return does not count.
+    - All numbers are torch.float64. The loss is a number, or a tensor with one number;
+      what other processes return does not matter.
     - Each F runs the stage once, and nothing is recomputed.
     - The stage stays in its mode, training or evaluation.
-    - The weights are not changed: the update is the optimizer's.
-    - Process k talks to k - 1 and k + 1 only: no other messages, no barrier.
+    - The weights are not changed: the update is the optimizer's job.
+    - Process k talks only to k - 1 and k + 1: no other messages, no barrier.
     - Before the function ends, it has waited for the handle of every message it sent.
     - It is called again for the next step, with the same arguments, and keeps nothing
-      for it.
+      between steps.
     """
     ### BEGIN SOLUTION
     N = sum(n for n, *_ in shapes)
@@ -183,7 +183,7 @@ for source, target, shape in tried.sent:
 # %% [markdown]
 # ## Check
 #
-# It starts up to three processes, which takes some seconds.
+# It starts up to three processes, which takes a few seconds.
 
 # %% nbgrader={"grade": true, "grade_id": "ex10-processes-check", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
 check("ex10/processes", run_stage)
@@ -194,8 +194,8 @@ check("ex10/processes", run_stage)
 # %% [markdown]
 # ## Planned and measured
 #
-# What does a message cost? Let one go to and fro 200 times, as large as an activation
-# of the run below:
+# What does a message cost? We send one back and forth 200 times, as large as an
+# activation in the run below:
 
 
 # %%
@@ -220,9 +220,9 @@ print(f"one message of {size} KiB: {send * 1e3:.2f} ms (measured, the quickest o
 # %% [markdown]
 # Now real work for your two processes: 400 digits in 8
 # [micro-batches](../docs/glossary.md#micro-batch), under 1F1B. Each process notes when
-# its ops begin and end, on the clock that both share; the quickest of ten steps is
-# kept. The plan above it has the same mean op times, and the message time that you have
-# just seen.
+# its ops begin and end, by the clock that both share; we keep the quickest of ten
+# steps. The plan above it uses the same mean op times, and the message time that you
+# have just seen.
 
 # %%
 torch.manual_seed(0)
@@ -253,26 +253,26 @@ ge.compare(
 )
 
 # %% [markdown]
-# Device by device the order is the plan's. The gaps are not: op times vary, and a
-# process that waits for a message has to be woken up when it comes, which takes
-# longer the more programs share your cores. On a pipeline across machines you would
-# look at the same two charts, and ask the same question of every gap: who was waited
-# for?
+# On each device the order is that of the plan. The gaps are not: op times vary, and a
+# process that waits for a message has to be woken up when it comes, which takes longer
+# the more programs share your cores. For a pipeline across machines you would look at
+# the same two charts, and ask the same question about every gap: which process was
+# being waited for?
 
 # %% [markdown]
 # Between machines a message takes longer, but the loop stays the same.
-# `torch.distributed.pipelining` is such a loop with a schedule as data: `PipelineStage`
-# is your `stage` with its sends and receives, `Schedule1F1B` your row of ops. You now
-# know what to look for in it: it sets up its receive buffers once, from one shape, so
-# micro-batches must all be of the same size; and if one process fails, the others wait
-# until the group's time limit.
+# `torch.distributed.pipelining` is such a loop, with the schedule as data:
+# `PipelineStage` is your `stage` with its sends and receives, and `Schedule1F1B` is
+# your row of ops. You now know what to look for in it: it sets up its receive buffers
+# once, from one shape, so micro-batches must all be of the same size; and if one
+# process fails, the others wait until the group's time limit is up.
 
 # %%
 progress()
 
 # %% [markdown]
 # **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any
-# schedule with a process for each device, on one machine or on many, and
-# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) says what every other
-# way to divide training costs. Or give your function three processes: all it takes is
+# schedule with a process for each device, on one machine or on many, and [lesson
+# 14](../notebooks/14_pipelines_among_other_ways.ipynb) says what the other ways to
+# divide training cost. Or give your function three processes: all it takes is
 # `ge.one_f_one_b(3, 8)` above.

@@ -1,16 +1,16 @@
 # %% [markdown]
 # # Exercise 11: a backward in two
 #
-# **Why care?** Of a backward's two results one is waited for and the other is not.
-# Taken apart, they fill two thirds of 1F1B's idle time, if forward and both halves take
-# equally long. That is [zero bubble](../docs/glossary.md#zero-bubble), and you will
-# have built it whole: both halves of a block's backward, and the order in which devices
-# run them.
+# **Why care?** A backward has two results: another stage waits for one, and nobody
+# waits for the other. Split in two, backwards fill two thirds of 1F1B's idle time, if
+# the forward and both halves take equally long. That is
+# [zero bubble](../docs/glossary.md#zero-bubble), and here you build all of it: both
+# halves of a block's backward, and the order in which devices run them.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
-# **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
-# [exercise 07](exercise_07_one_f_one_b.ipynb) and the chain rule; at the very end,
-# PyTorch. **In the paper:** not there; Qi et al. 2024 (arXiv 2401.10241), sections 2
+# **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order. **You
+# need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
+# [exercise 07](exercise_07_one_f_one_b.ipynb) and the chain rule, and PyTorch at the
+# very end. **In the paper:** not there; Qi et al. 2024 (arXiv 2401.10241), sections 2
 # and 3.
 
 # %%
@@ -25,9 +25,9 @@ from gpipe_edu.view import plot_bars
 # %% [markdown]
 # ## The smallest case
 #
-# One Linear, y = x W + b, and the gradient dy of its output. **I** is the gradient of
-# the input: the stage in front waits for it. **W** is that of the weights: nobody waits
-# for it before the update. (In formulas a W is a matrix, in charts an op.)
+# Take one Linear, y = x W + b, and the gradient dy of its output. **I** is the gradient
+# of the input: the stage in front waits for it. **W** is the gradient of the weights:
+# nobody waits for it before the update. (In formulas a W is a matrix, in charts an op.)
 
 # %%
 predict("ex11/who-needs-weights")
@@ -46,8 +46,9 @@ print(
 )
 
 # %% [markdown]
-# Two stages on two devices, planned with F = I = W = 1 and B = 2: above with B, below
-# with each B as I and W. Device 0 gets its gradient earlier.
+# Here are two stages on two devices, planned with F = I = W = 1 and B = 2. The upper
+# chart has B, the lower one has each B split into I and W, so that device 0 gets its
+# gradient earlier.
 
 # %%
 in_one = ge.Schedule.parse("F0 F1 B0 B1 \n F0 B0 F1 B1", name="1F1B")
@@ -59,15 +60,16 @@ ge.compare(in_one, in_two)
 # %% [markdown]
 # ## Your turn: a block
 #
-# A small block, half of a Transformer's: a norm, two Linears with tanh between, and a
-# way around them. Its W is that of Linears and norm. In the other half, attention, only
-# the Linears have a W: scores have no weights, so long texts leave less to put off.
+# The block is small, half of a Transformer's: a norm, two Linears with tanh between
+# them, and a path around them. Its W is that of the Linears and the norm. In the other
+# half, attention, only the Linears have a W: scores have no weights, so long texts
+# leave less to put off.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2
 #
-# Its forward is written. For the way back one formula is no fun to derive: with d =
-# du * scale, where du is the gradient of the norm's output, the norm's I is
+# The forward is given. For the way back, one formula is no fun to derive. With d = du *
+# scale, where du is the gradient of the norm's output, the norm's I is
 #
 #     (d - mean(d) - x_hat * mean(d * x_hat)) / spread
 #
@@ -79,7 +81,7 @@ ge.compare(in_one, in_two)
 class Block(ref.Layer):
     """y = x + tanh(norm(x) W1 + b1) W2 + b2, with its backward in two parts.
 
-    A block serves many micro-batches, several of them in flight at a time. What was
+    A block serves many micro-batches, several of them in flight at a time. What is
     computed for one of them travels in `saved` and in `left`.
 
     x: an array of shape (n, h)
@@ -88,7 +90,7 @@ class Block(ref.Layer):
 
     Small print:
     - The block keeps nothing of its micro-batches.
-    - Nothing that is handed over is changed, not even `saved` and `left`.
+    - No argument is changed, not even `saved` and `left`.
     - Between two mini-batches an optimizer writes new numbers into the params.
     - Any of these numbers may be 0, and n or f may be 1.
     - Using the engine's own Linear or norms is an error in this exercise.
@@ -98,7 +100,7 @@ class Block(ref.Layer):
         self.params = params
 
     def forward(self, x):
-        """The output, and what the backward needs of it."""
+        """The output, and what the backward will need."""
         w = self.params
         spread = np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
         x_hat = (x - x.mean(axis=1, keepdims=True)) / spread
@@ -131,9 +133,9 @@ class Block(ref.Layer):
     def weight_gradient(self, left):
         """W: the gradient of every weight for this micro-batch.
 
-        It repeats nothing that I has done, so it has no use for W1 and W2.
+        It repeats nothing that I has done, so it does not need W1 and W2.
 
-        Returns a dict with the names in `params`.
+        Returns a dict with the same names as `params`.
         """
         ### BEGIN SOLUTION
         dy, dz, du, x_hat, u, t = left
@@ -148,8 +150,8 @@ class Block(ref.Layer):
 
 
 # %% [markdown]
-# Try it: move one weight a little up and down, and the change of the loss over that of
-# the weight is its gradient.
+# Try it: move one weight a little up and down. The change of the loss divided by the
+# change of the weight is its gradient.
 
 
 # %%
@@ -189,10 +191,10 @@ check("ex11/block", Block)
 # hint("ex11/block")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
-# ## What a W that waits holds
+# ## What a waiting W holds
 #
-# Putting W off is not free of charge. In bytes, for 32 digits and a block of 64 and 128
-# features:
+# Putting W off is not free. Here is what it costs in bytes, for 32 digits and a block
+# of 64 and 128 features:
 
 # %%
 data = digits()
@@ -227,13 +229,13 @@ assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 # %% [markdown]
 # ## Your turn: the order
 #
-# Now the devices. **ZB-H1** is 1F1B with I in the place of B, and a W for each I:
+# Now for the devices. **ZB-H1** is 1F1B with I instead of B, and a W for each I:
 #
-# - **As in 1F1B:** the same warm-up of K - 1 - k forwards, then the same turns of an F
-#   and an I. So the row of device k begins with K - k forwards.
-# - **Each W is late** by as many micro-batches as memory allows, and stays as late to
-#   the end of the row. After the last F there would be room to be later, but there is
-#   no time to lose.
+# - **As in 1F1B:** the same warm-up of K - 1 - k forwards, then the same alternation of
+#   an F and an I. So the row of device k begins with K - k forwards.
+# - **Each W is late** by as many micro-batches as memory allows, and stays that late to
+#   the end of the row. After the last F it could be later still, but there is no time
+#   to lose.
 # - **The cap:** a device holds a micro-batch from its F to its W, and no device holds
 #   more than K. Whether a W has to come before the next F follows from that.
 
@@ -254,8 +256,8 @@ def zb_h1(K: int, M: int) -> list:
         M (F + I + W) + (K - 1) (F + I - W).
 
     Small print:
-    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
-      list.
+    - You may also return a `ge.Schedule`, or any other form that gives the rows in
+      order.
     - Calling a recipe is an error in this exercise.
     """
     ### BEGIN SOLUTION
@@ -287,9 +289,9 @@ check("ex11/order", zb_h1)
 # %% [markdown]
 # ## Your block in your order
 #
-# Four blocks on four devices, and the NumPy engine runs your rows. It knows stages, so
-# here is one that hands each op to your block and keeps what lies between them. (Ten of
-# the 64 outputs stand for the ten digits.)
+# Now the NumPy engine runs your rows, with four blocks on four devices. It needs
+# stages, so here is one that passes each op to your block and keeps what is needed
+# between ops. (Ten of the 64 outputs are for the ten digits.)
 
 
 # %%
@@ -344,17 +346,17 @@ plot_bars(
 )
 
 # %% [markdown]
-# The gradients agree, the idle time is a third, and here is the bill. The cap counts
-# micro-batches: 4, which device 0 has under 1F1B as well. A micro-batch that waits for
-# its W holds `left` in place of `saved`, twice the bytes if these are dy, dz, du,
-# x_hat, u and t. In bytes every device then holds more than before, and the last one,
-# where most of them wait, twice as much as device 0 of 1F1B. (The paper finds no more
-# bytes for its Transformer, where W needs no more than the whole backward does.)
+# The gradients agree, the idle time is a third, and this is the price. The cap counts
+# micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that waits for its
+# W holds `left` instead of `saved`, twice the bytes if these are dy, dz, du, x_hat, u
+# and t. In bytes every device then holds more than before, and the last one, where most
+# of them wait, twice as much as device 0 of 1F1B. (The paper finds no more bytes for
+# its Transformer, where W needs no more than the whole backward does.)
 #
 # ## The same row on PyTorch
 #
-# The other engine takes your row as it is, and autograd cuts its backward in two by
-# itself. Same weights, same digits:
+# The other engine takes your rows as they are, and autograd splits its backward in two
+# automatically. The weights and digits are the same:
 
 # %%
 import torch
@@ -404,8 +406,8 @@ print(f"your block in NumPy, autograd in PyTorch, in your order: {error:.0e} apa
 pipe.timeline
 
 # %% [markdown]
-# This chart is [measured](../docs/glossary.md#measured): four threads of your processor
-# ran I and W as ops of their own. How much idle time is left depends on how many cores
+# This chart is [measured](../docs/glossary.md#measured): four threads on your processor
+# ran I and W as separate ops. How much idle time is left depends on how many cores
 # there are.
 
 # %%

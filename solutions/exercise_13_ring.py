@@ -2,12 +2,13 @@
 # # Exercise 13: a ring, and ZeRO-1
 #
 # **Why care?** Replicas add up their gradients after every step, and a gradient is as
-# large as the model. The ring does it with no link busier than another. Cut in its
-# middle, it saves most of the optimizer's memory as well, and sends not a byte more.
+# large as the model. The ring does this with no link busier than another. Stopped
+# halfway, it also saves most of the optimizer's memory, without sending a single byte
+# more.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
-# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and, since it runs in
-# real processes, PyTorch. **In the paper:** not there; ZeRO is Rajbhandari et al. 2019
+# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and PyTorch, since it
+# runs in real processes. **In the paper:** not there; ZeRO is Rajbhandari et al. 2019
 # (arXiv 1910.02054).
 
 # %%
@@ -29,9 +30,9 @@ from gpipe_edu.view import plot_lines
 predict("ex13/through-one")
 
 # %% [markdown]
-# In the ring each device cuts its gradient into D pieces. Three devices with gradients
-# a, b, c, pieces 0 to 2; every device sends to its right neighbour, the last one to
-# device 0. What has arrived is **bold**:
+# In the ring each device cuts its gradient into D pieces. Here are three devices with
+# gradients a, b and c, in pieces 0 to 2. Every device sends to its right neighbour, the
+# last one to device 0. What has just arrived is **bold**:
 #
 # | | device 0 has | device 1 has | device 2 has |
 # |---|---|---|---|
@@ -40,7 +41,8 @@ predict("ex13/through-one")
 # | round 2 | a0, **a1+b1+c1**, a2+c2 | b0+a0, b1, **a2+b2+c2** | **a0+b0+c0**, c1+b1, c2 |
 #
 # That is the [reduce-scatter](../docs/glossary.md#all-reduce): one piece is complete on
-# each device. Two more rounds copy the complete pieces to all, the all-gather.
+# each device. Two more rounds copy the complete pieces to all devices: that is the
+# all-gather.
 
 # %%
 predict("ex13/more-devices")
@@ -58,8 +60,8 @@ plot_lines(
 # %% [markdown]
 # ## Your turn
 #
-# `send` and `receive` are given, and the neighbours with them. `send` copies what it is
-# given, posts it and comes back at once; `receive` waits.
+# You are given `send` and `receive`, which know the neighbours. `send` copies its
+# argument, posts it and returns at once; `receive` waits.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex13-ring-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -69,16 +71,16 @@ def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
     A device sends 2 (D - 1) messages of one piece each.
 
     pieces: D arrays of float64, this device's gradient; piece p has the same length on
-        all devices, but not that of other pieces
+        all devices, but pieces may differ in length
     send(array): to the right neighbour, (rank + 1) % D
-    receive(like): an array from the left one; `like` is any array of the shape and type
-        that is to come
+    receive(like): an array from the left one; `like` is any array with the shape and
+        type of what will come
     Returns a list of D arrays.
 
     Small print:
     - The messages arrive in the order in which they were sent.
     - `pieces` and its arrays may be overwritten.
-    - D may be 1. There is no neighbour then.
+    - D may be 1. Then there is no neighbour.
     - Nothing is sent in any other way.
     """
     ### BEGIN SOLUTION
@@ -96,8 +98,8 @@ def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
 
 
 # %% [markdown]
-# Try it on three processes, where process k's gradient is all k + 1: the sums are 6.
-# `ring_links` makes `send` and `receive` of `torch.distributed`.
+# Try it on three processes, where every number of process k's gradient is k + 1: the
+# sums are 6. `ring_links` makes `send` and `receive` from `torch.distributed`.
 
 
 # %%
@@ -122,14 +124,13 @@ check("ex13/ring", ring_all_reduce)
 # %% [markdown]
 # ## ZeRO-1: stop in the middle
 #
-# After the first half each device has one piece of the gradient complete.
-# [ZeRO](../docs/glossary.md#zero)-1 updates this piece there, and nowhere else; so only
-# that device has Adam's m and v for it. In the second half it is not gradients that go
-# round, but the new weights.
+# After the first half each device has one complete piece of the gradient.
+# [ZeRO](../docs/glossary.md#zero)-1 updates the weights of this piece there and nowhere
+# else, so only that device has Adam's m and v for it. In the second half the new
+# weights go round, not the gradients.
 #
-# In the table above piece (d + 1) % D is complete on device d, and in lesson 14 as
-# well. Here device d is to have piece d: each piece starts on a different device from
-# the table's.
+# In the table above, as in lesson 14, piece (d + 1) % D is complete on device d. Here
+# it should be piece d, so each piece starts on a different device than in the table.
 
 # %%
 predict("ex13/adam-and-the-sum")
@@ -145,16 +146,16 @@ def zero1_step(
     mean over the devices. It sends D - 1 pieces of gradients, and D - 1 of weights.
 
     weights: D arrays, the same on all devices
-    gradients: D arrays, of the same lengths, of this device's samples
+    gradients: D arrays of the same lengths, for this device's samples
     state: this device's dict, empty before the first step
-    adam(weight, gradient, state): the new weight; it changes nothing but `state`
+    adam(weight, gradient, state): the new weight; it changes only `state`
     send, receive: as in `ring_all_reduce`
     Returns a list of D arrays.
 
     Small print:
     - `weights` are those that the step before returned.
-    - `state` is the same dict for the whole training. It is handed to `adam` as it is,
-      and nobody else writes into it.
+    - `state` is the same dict for the whole training. It is passed to `adam` as it is,
+      and only `adam` writes into it.
     - Both lists and their arrays may be overwritten.
     """
     ### BEGIN SOLUTION
@@ -181,9 +182,10 @@ check("ex13/zero1", zero1_step)
 # %% [markdown]
 # ## Two replicas train
 #
-# Two processes with the same network, each with half of every mini-batch of digits. Ten
-# steps of Adam: first each adds up gradients in your ring, and updates everything; then
-# with your ZeRO-1. The truth is one device with whole mini-batches.
+# Two processes have the same network, and each gets half of every mini-batch of digits.
+# They take ten steps of Adam twice: first with your ring, where each process adds up
+# gradients and updates everything, then with your ZeRO-1. We compare both with one
+# device that gets whole mini-batches.
 
 
 # %%
@@ -209,7 +211,7 @@ def adam(weight, gradient, state):
 
 
 def train(update, rank, D):
-    """The weights after ten steps, the losses, and how many numbers of state."""
+    """The weights after ten steps, the losses, and the size of the state."""
     layers, data, state, losses = ref.mlp([64, 48, 10], seed=0), digits(), {}, []
     for step in range(10):
         x, y = ge.split_batch(
@@ -259,19 +261,20 @@ first, last = losses[0], losses[-1]
 print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_state}")
 
 # %% [markdown]
-# Two halves of one state, and the same training. PyTorch's `DistributedDataParallel` is
-# your ring, begun while the backward still runs. Its `ZeroRedundancyOptimizer` divides
-# the state as your step does, by whole tensors rather than numbers, but after a whole
-# all-reduce it sends the weights once more: three half rings, where yours has two.
+# With two halves of one state, the training is the same. PyTorch's
+# `DistributedDataParallel` is your ring, started while the backward is still running.
+# Its `ZeroRedundancyOptimizer` divides the state like your step, though by whole
+# tensors rather than numbers. But it sends the weights after a whole all-reduce: that
+# makes three half rings, where yours has two.
 
 # %% [markdown]
 # ## Killed, and resumed on one device
 #
 # In a ring nobody can continue without the others. A training run on many devices ends
-# when one of them does; so it saves what it has. `gpipe_edu train` with `--save` does,
-# here under torchrun with two ranks that are the two stages of a pipeline. As soon as a
-# step is saved, the job is told to end at once, as a cluster does when it needs
-# its machines for somebody else.
+# when one of them does, so it saves its state. `gpipe_edu train --save` does this, here
+# under torchrun with two ranks, the two stages of a pipeline. As soon as a step is
+# saved, the job is told to end at once, as happens when a cluster needs its machines
+# for another job.
 
 # %%
 import subprocess
@@ -311,8 +314,8 @@ print(f"exit code {job.returncode}, saved after step {steps()[-1]}")
 assert job.returncode != 0
 
 # %% [markdown]
-# What is saved has every weight under its name in the whole network, so it fits any
-# number of stages. One device is left:
+# The files have every weight under its name in the whole network, so they fit any
+# number of stages. Now only one device is left:
 
 # %%
 steps_saved = steps()[-1]
@@ -336,5 +339,5 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs replicas of
-# a pipeline, each with its stages: `gpipe_edu train --zero` divides their optimizers'
-# state.
+# a pipeline, each with its stages; `gpipe_edu train --zero` divides the state of their
+# optimizers.

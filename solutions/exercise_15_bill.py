@@ -2,15 +2,15 @@
 # # Exercise 15: the bill
 #
 # **Why care?** "Does it fit?" is the first question of every training run, and it has
-# an answer in bytes, device by device, before anything is rented. Here you write the
+# an answer in bytes, device by device, before you rent anything. Here you write that
 # bill, and then use it to choose a plan.
 #
-# **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice.
-# **You need** [lesson 08](../notebooks/08_experiments.ipynb), and
+# **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice. **You
+# need** [lesson 08](../notebooks/08_experiments.ipynb), and
 # [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) for replicas, tensor
-# groups and ZeRO. **In the paper:** section 2.3 has the bill for a device of GPipe's,
-# with recompute by stage; the 34 bytes are counted in Korthikanti et al. 2022 (arXiv
-# 2205.05198).
+# groups and ZeRO. **In the paper:** section 2.3 has the bill for a GPipe device, with
+# recompute by stage; the 34 bytes used below are counted in Korthikanti et al. 2022
+# (arXiv 2205.05198).
 
 # %%
 import gpipe_edu as ge
@@ -33,7 +33,7 @@ ge.simulate(ge.one_f_one_b(plan["K"], plan["M"]))
 
 # %% [markdown]
 # The column on the right says how many micro-batches a device holds at its peak. First
-# a guess. Then the rules.
+# make a guess. Then come the rules.
 
 # %%
 predict("ex15/fullest")
@@ -41,25 +41,25 @@ predict("ex15/fullest")
 # %% [markdown]
 # ## Your turn: the bill
 #
-# **State.** A block is one of GPT's shape, with 12 h² weights (norms and biases left
-# out; Llama's blocks have 13 h² in the 8B model). The embedding is a table of v·h
-# weights on device 0, the head another table of the same size on device K − 1; with
-# K = 1 both are on the one device. Blocks are divided evenly. A tensor group divides
-# all weights by T. A weight takes 2 bytes, its gradient, a sum over micro-batches, 4,
-# and Adam's state 12, which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
+# **State.** A block has GPT's shape, with 12 h² weights (norms and biases left out;
+# Llama's blocks have 13 h² in the 8B model). The embedding is a table of v·h weights on
+# device 0, the head is another table of the same size on device K − 1; with K = 1 both
+# are on the same device. Blocks are divided evenly. A tensor group divides all weights
+# by T. A weight takes 2 bytes; its gradient, a sum over micro-batches, takes 4; and
+# Adam's state takes 12, which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
 #
 # **Activations.** With n = samples · s tokens in a micro-batch, a block keeps 34 n h /
 # T bytes of each micro-batch from its F to its B. (Attention scores are not kept, and
 # the group divides the sequence, too.) With recompute `"full"` it keeps only its input,
-# 2 n h / T; then, while one block is computed again, 34 n h / T come on top, once.
+# 2 n h / T; in addition, while one block is computed again, it needs 34 n h / T, once.
 #
-# How many are in flight? Device k runs its warm-up of so many forwards, and then one
-# more before the first backward:
+# How many are in flight? Device k warms up with this many forwards, and then runs one
+# more before its first backward:
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# With that one more, there are never more than V M, since that is all there is. Each is
-# one micro-batch in *one* of the device's stages.
+# Even with that one, there are never more than V M, since there are no more than that.
+# Each is one micro-batch in *one* of the device's stages.
 #
 # **Logits.** The last device holds one number of 4 bytes for each token and word of one
 # micro-batch, divided by T.
@@ -72,8 +72,8 @@ def bill(model: dict, plan: dict) -> list:
     model: blocks, width, vocabulary, tokens
     plan: T, D, K, V, M, samples (of a micro-batch), recompute ("none" or "full"); K V
         divides the blocks
-    Returns for each device a pair: bytes of state, bytes of activations (with logits)
-        at its peak.
+    Returns a pair for each device: bytes of state, and bytes of activations (with
+        logits) at its peak.
 
     Small print:
     - Numbers need not be whole.
@@ -114,8 +114,8 @@ check("ex15/bill", bill)
 # %% [markdown]
 # ## Four ways to the same end
 #
-# One question, four answers, by your bill. The same model, with one thing changed at a
-# time:
+# Your bill gives four answers to one question. The model stays the same, with one thing
+# changed at a time:
 
 
 # %%
@@ -134,16 +134,17 @@ assert max(bars["full recompute"]) < max(bars["as above"])
 plot_bars(range(4), bars, across="device", up="GB, counted")
 
 # %% [markdown]
-# Recompute takes activations and leaves the state; replicas take the optimizer's state
-# and leave activations; a tensor group divides both, and pays with messages in every
-# layer.
+# Recompute cuts activations and leaves the state; replicas with ZeRO-1 cut the
+# optimizer's state and leave activations; a tensor group divides both, and pays with
+# messages in every layer.
 #
 # ## By hand first: your own job
 #
 # Type your name, and you get numbers of your own. Fill in a plan with paper and pencil:
 # it should fit, leave no device unused, and have a bubble (K − 1) / (V·M + K − 1) of a
-# fifth at most. The cell after it says only whether it fits; that T·D·K = devices,
-# that K·V divides the blocks and D·M the samples, and the bubble, are yours to see to.
+# fifth at most. The cell after it says only whether the plan fits. Check the rest
+# yourself: T·D·K = devices, K·V divides the blocks, D·M divides the samples, and the
+# bubble.
 
 # %%
 from random import Random
@@ -186,15 +187,15 @@ def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> d
 
     devices, node: how many in all, and per node
     memory: of each device, in bytes
-    batch: samples of a step
+    batch: samples per step
     T: divides `node`
     D: T D K = devices
     K, V: K V divides the blocks; V is 1 if K is 1
     M: D M divides `batch`; if V > 1, K divides M
 
     Small print:
-    - Any plan that does all that is asked is right. The last node may be partly filled.
-    - Raises ValueError if no plan does all that is asked.
+    - Any plan that meets all conditions is right. The last node may be partly filled.
+    - Raises ValueError if no plan meets all conditions.
     - Recompute is "full" only if the same plan with "none" does not fit.
     - The model is not changed.
     """
@@ -242,8 +243,9 @@ check("ex15/choice", choose)
 # %% [markdown]
 # ## How it runs
 #
-# One replica of your plan, a row per device, planned with B = 2 F and free links. First
-# the bubble with all M micro-batches, then a picture with 2 K of them.
+# This is one replica of your plan, with a row per device, planned with B = 2 F and free
+# links. First comes the bubble with all M micro-batches, then a picture with 2 K of
+# them.
 
 # %%
 found = choose(model, devices, node, memory, batch)
@@ -263,7 +265,7 @@ ge.simulate(in_order(2 * K))
 progress()
 
 # %% [markdown]
-# **Where next:** which of the plans that fit is the *fastest* is what
-# `python -m gpipe_edu plan` works out, with what links and matrix products cost:
-# [lesson 08](../notebooks/08_experiments.ipynb) measures it,
-# [published runs](../docs/published_runs.md) compare it with 160 trainings.
+# **Where next:** `python -m gpipe_edu plan` works out which of the plans that fit is
+# the *fastest*, from what links and matrix products cost.
+# [Lesson 08](../notebooks/08_experiments.ipynb) measures such plans, and
+# [published runs](../docs/published_runs.md) compare them with 160 trainings.
