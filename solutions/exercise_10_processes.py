@@ -272,7 +272,7 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any
-# schedule with a process for each device, on one machine or on many, and [lesson
-# 14](../notebooks/14_pipelines_among_other_ways.ipynb) says what the other ways to
-# divide training cost. Or give your function three processes: all it takes is
+# schedule with a process for each device, on one machine or on many, and
+# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) says what the other ways
+# to divide training cost. Or give your function three processes: all it takes is
 # `ge.one_f_one_b(3, 8)` above.

@@ -7,8 +7,8 @@
 # [zero bubble](../docs/glossary.md#zero-bubble), and here you build all of it: both
 # halves of a block's backward, and the order in which devices run them.
 #
-# **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order. **You
-# need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
+# **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
+# **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
 # [exercise 07](exercise_07_one_f_one_b.ipynb) and the chain rule, and PyTorch at the
 # very end. **In the paper:** not there; Qi et al. 2024 (arXiv 2401.10241), sections 2
 # and 3.

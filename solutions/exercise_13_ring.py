@@ -130,7 +130,7 @@ check("ex13/ring", ring_all_reduce)
 # weights go round, not the gradients.
 #
 # In the table above, as in lesson 14, piece (d + 1) % D is complete on device d. Here
-# it should be piece d, so each piece starts on a different device than in the table.
+# it should be piece d, so no piece starts on the same device as in the table.
 
 # %%
 predict("ex13/adam-and-the-sum")

@@ -5,8 +5,8 @@
 # an answer in bytes, device by device, before you rent anything. Here you write that
 # bill, and then use it to choose a plan.
 #
-# **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice. **You
-# need** [lesson 08](../notebooks/08_experiments.ipynb), and
+# **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice.
+# **You need** [lesson 08](../notebooks/08_experiments.ipynb), and
 # [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) for replicas, tensor
 # groups and ZeRO. **In the paper:** section 2.3 has the bill for a GPipe device, with
 # recompute by stage; the 34 bytes used below are counted in Korthikanti et al. 2022
