@@ -58,8 +58,8 @@ predict("ex15/fullest")
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# Even with that one, there are never more than V M, since there are no more than that.
-# Each is one micro-batch in *one* of the device's stages.
+# Even with that one there are at most V M, since a device has no more. Each is one
+# micro-batch in *one* of the device's stages.
 #
 # **Logits.** The last device holds one number of 4 bytes for each token and word of one
 # micro-batch, divided by T.
