@@ -44,7 +44,8 @@ COURSE = (
 REQUIREMENTS = "requirements*.txt"
 ROOMS = {
     "tests/browser": Inputs(
-        (*PAGES, "teaching"), (*COURSE, "website/bundle.py", "website/package.json", "tests/website")
+        (*PAGES, "teaching"),  # slides show cells of lessons
+        ("notebooks", "lectures", "website/bundle.py", "website/package.json", "tests/website"),
     ),
     "tests/website": Inputs((*PAGES, "judge"), (*COURSE, "website", "tests/browser", ".github", REQUIREMENTS)),
     "tests/benchmarks": Inputs(
