@@ -51,7 +51,8 @@ def test_the_run_that_is_opened_is_shown_as_it_is_and_with_those_words():
     run = ge.load(ROOT / "tests/timeline/opened/files/kineto_cpu_slow_rank_2")
     chart, words = re.findall(r"```text\n(.*?)\n```", README, re.DOTALL)[1].split("\n\n")
     assert set(chart.splitlines()) <= set(render_text(run, width=60).splitlines())
-    assert " ".join(words.split()) == str(ge.diagnose(run))
+    found = str(ge.diagnose(run))
+    assert (words.split(), words.count("\n- ")) == (found.split(), found.count("\n- ")) != ([], 0)
 
 
 def test_the_targets_of_make_that_are_named_exist():

@@ -63,7 +63,7 @@ class Diagnosis:
     shorter_makespan: its step.
     findings: what would make the step shorter, the largest gain first; each is worth 1 % of the step or more.
 
-    `str()` is the bubble's sentence, then those of the two findings that would gain most.
+    `str()` is the bubble's sentence, then a list of the two findings that would gain most.
     """
 
     bubble: float
@@ -85,7 +85,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
 
     def __str__(self) -> str:
-        return " ".join([self.headline, *(found.sentence for found in self.findings[: _MOST - 1])])
+        return "\n- ".join([self.headline, *(found.sentence for found in self.findings[: _MOST - 1])])
 
 
 def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] | None = None) -> Diagnosis:

@@ -45,7 +45,8 @@ def test_a_page_of_its_own(run, tmp_path):
     assert f"wrote {page}" in out.replace("\n", "")
     text = page.read_text(encoding="utf-8")
     assert "kineto_gpu: ops by GPU kernels" in text
-    assert f'<p class="ge-note">{escape(str(ge.diagnose(ge.load(FILES / "kineto_gpu"))))}</p>' in text
+    told = escape(str(ge.diagnose(ge.load(FILES / "kineto_gpu"))))
+    assert f'<p class="ge-note" style="white-space: pre-line">{told}</p>' in text  # a list, line by line
 
 
 def test_a_shorter_schedule_is_written_for_a_cluster(run, tmp_path):
