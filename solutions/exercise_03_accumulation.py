@@ -74,8 +74,8 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     Small print:
     - Gradients from before the step do not count.
     - Nothing stays for the next call, and no output or graph stays in memory.
-    - The loss is the mini-batch's mean: a number, or a tensor without a graph. Single
-      precision is enough for it, but not for the weights.
+    - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may
+      be rounded to single precision; the weights may not.
     - The optimizer keeps its settings, each layer its mode, training or evaluation, and
       each weight its `requires_grad`.
     - x and y are not changed, nor made to require a gradient.

@@ -111,7 +111,7 @@ check("ex05/stages", cut)
 #
 # With a device for each stage, calling a stage only *dispatches* work, and your loop
 # continues while the device computes. (On a CPU, the call itself computes. More on that
-# below.) So devices wait longer or shorter, depending on the order of your calls. The
+# below.) So devices wait more or less, depending on the order of your calls. The
 # obvious order is stage by stage:
 
 # %%

@@ -114,7 +114,7 @@ check("ex08/batchnorm", deferred_update)
 # A hundred mini-batches of digits, in micro-batches of 4. We follow the running
 # variance of one hidden feature: updated after every micro-batch, as an unsuspecting
 # BatchNorm does, and by your function. Both start at the variance of all digits, as if
-# training had been running for long.
+# training had been running for a long time.
 
 # %%
 layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)

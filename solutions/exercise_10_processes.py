@@ -253,11 +253,11 @@ ge.compare(
 )
 
 # %% [markdown]
-# On each device the order is that of the plan. The gaps are not: op times vary, and a
-# process that waits for a message has to be woken up when it comes, which takes longer
-# the more programs share your cores. For a pipeline across machines you would look at
-# the same two charts, and ask the same question about every gap: which process was
-# being waited for?
+# On each device the order is that of the plan. The gaps are different: op times vary,
+# and a process that waits for a message has to be woken up when it comes, which takes
+# longer the more programs share your cores. For a pipeline across machines you would
+# look at the same two charts, and ask the same question about every gap: which process
+# was being waited for?
 
 # %% [markdown]
 # Between machines a message takes longer, but the loop stays the same.

@@ -22,8 +22,8 @@ from gpipe_edu.view import plot_lines
 # ## What is to be shortened
 #
 # 1F1B on four devices, planned with F = 1 and B = 2. Each device stands idle for 9
-# units: for three forwards and three backwards of a whole device's share, for which it
-# waits at its ends or in the middle.
+# units: for three forwards and three backwards of a whole device's share, which it
+# spends waiting at the ends of its lane or in the middle.
 
 # %%
 ge.simulate(ge.one_f_one_b(4, 8))
@@ -235,12 +235,12 @@ for name, schedule in schedules.items():
 assert [count / held["1F1B"] for count in held.values()] == [1, 1, 5.5 / 4]
 
 # %% [markdown]
-# ## M that is no multiple of K
+# ## When M is not a multiple of K
 #
 # Six micro-batches on four devices: write two full groups, and leave out the ops of
-# those that do not exist. It can run, but with the second group only half full a
-# micro-batch is not yet back when its device is done with the others, and the formula
-# does not hold.
+# micro-batches 6 and 7, which do not exist. It can run, but with the second group only
+# half full a micro-batch is not yet back when its device is done with the others, and
+# the formula does not hold.
 
 # %%
 whole = ge.Schedule(interleaved(4, 8, 2))

@@ -3,7 +3,7 @@
 #
 # **Why care?** A pipeline adds up the gradients of many micro-batches. Added up in
 # bf16, they stop adding up: the gradient is more than a tenth off with M large, and no
-# error is raised. The cure costs two bytes a weight, and every large training pays
+# error is raised. The cure costs two bytes a weight, and every large training run pays
 # them.
 #
 # **Difficulty** 2 of 3. **Time** 25 minutes. **You need**
@@ -80,7 +80,8 @@ def accumulate(net, loss_fn, x, y, M: int) -> list:
       None.
     - Weights, their type and their `requires_grad` stay as they are.
     - So does the mode of `net`, also during the forwards.
-    - Nothing is kept for the next call, and none changes what an earlier one returned.
+    - Nothing is kept for the next call, and no call changes what an earlier one
+      returned.
     """
     ### BEGIN SOLUTION
     weights = list(net.parameters())

@@ -51,15 +51,15 @@ predict("ex15/fullest")
 # **Activations.** With n = samples · s tokens in a micro-batch, a block keeps 34 n h /
 # T bytes of each micro-batch from its F to its B. (Attention scores are not kept, and
 # the group divides the sequence, too.) With recompute `"full"` it keeps only its input,
-# 2 n h / T; in addition, while one block is computed again, it needs 34 n h / T, once.
+# 2 n h / T; while one block is computed again, 34 n h / T come on top, once per device.
 #
 # How many are in flight? Device k warms up with this many forwards, and then runs one
 # more before its first backward:
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# Even with that one there are at most V M, since a device has no more. Each is one
-# micro-batch in *one* of the device's stages.
+# Counting that one, there are at most V M in flight, since a device has no more. Each
+# is one micro-batch in *one* of the device's stages.
 #
 # **Logits.** The last device holds one number of 4 bytes for each token and word of one
 # micro-batch, divided by T.
@@ -114,8 +114,8 @@ check("ex15/bill", bill)
 # %% [markdown]
 # ## Four ways to the same end
 #
-# Your bill gives four answers to one question. The model stays the same, with one thing
-# changed at a time:
+# Your bill gives four answers to one question. The model stays the same, and one thing
+# in the plan changes at a time:
 
 
 # %%
@@ -266,6 +266,6 @@ progress()
 
 # %% [markdown]
 # **Where next:** `python -m gpipe_edu plan` works out which of the plans that fit is
-# the *fastest*, from what links and matrix products cost.
-# [Lesson 08](../notebooks/08_experiments.ipynb) measures such plans, and
-# [published runs](../docs/published_runs.md) compare them with 160 trainings.
+# the *fastest*, from what links and matrix products cost. [Lesson
+# 08](../notebooks/08_experiments.ipynb) measures such plans, and [published
+# runs](../docs/published_runs.md) compare them with 160 training runs.

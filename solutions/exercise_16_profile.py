@@ -3,7 +3,7 @@
 #
 # **Why care?** A training run on many ranks is half as fast as planned. Every rank
 # waits, and nothing says for whom. Those who can read a trace find in minutes what
-# others look for in days.
+# takes others days.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
 # [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
@@ -203,7 +203,7 @@ print("layers of 4 ms on each rank:", work, " diagnosis:", diagnose(found, work)
 
 # %% [markdown]
 # `ge.diagnose`, which `gpipe-edu open` prints for any trace of a pipeline, has to name
-# the same. It also says what would help, and by how much:
+# the same fault. It also says what would help, and by how much:
 
 # %%
 theirs = ge.diagnose(found, layers=work)
