@@ -114,7 +114,7 @@ def test_what_the_notes_say_about_the_plan_of_table_two():
     assert off("Transformer", 8, 1) < -max(abs(off("Transformer", K, 32)) for K in (2, 4, 8)) - 0.05
     ways = (None, "late", "early")
     most = max(planned(8, 4, 1, cell) / planned(2, 1, 1, base) for cell in ways for base in ways)
-    assert f"at most {most:.2f}, however either run recomputes" in words
+    assert f"at most {most:.2f}, whatever the two runs that are compared recompute" in words
     assert 0.3 < 1 - planned(2, 32, 1 / 16) / planned(2, 32) < 0.37
 
 

@@ -99,7 +99,6 @@ FREE = {
     ("docs/published_runs", "62 and 64 % too high"): "planned for the runs as they were",
     ("09/breadth-first", "16 half-size activations"): "nothing recomputed: a count of what is in flight",
     ("09/bey-combined-read", "one more half-size micro-batch in flight"): "a count of micro-batches",
-    ("09/bey-h2-price", "nearly twice as many as ZB-H1"): "a count of micro-batches",
     ("09/bey-v-read", "activations of half a device's layers"): "nothing recomputed: a count of what is in flight",
     (
         "10/skip-summary",
