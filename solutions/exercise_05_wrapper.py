@@ -152,9 +152,9 @@ ge.compare(
 # - **Registered layers.** A module finds parameters only in layers that are registered
 #   with it; what is in a plain list does not count. `self.add_module(name, layer)`
 #   registers, and `net.named_children()` gives names with layers. Under the same names,
-#   stored weights of `net` fit the pipeline, and the other way round. (It gives a layer
-#   that appears in `net` twice once, with one name. For an activation that is enough:
-#   there is nothing to store.)
+#   stored weights of `net` fit the pipeline, and the other way round. (It lists a layer
+#   that appears in `net` twice only once, under one name. For an activation that is
+#   enough: there is nothing to store.)
 # - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)`
 #   gives and keeps only x. (Inside `__init__`, the name `checkpoint` means its
 #   argument.)

@@ -348,10 +348,10 @@ plot_bars(
 # %% [markdown]
 # The gradients agree, the idle time is a third, and this is the price. The cap counts
 # micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that waits for its
-# W holds `left` instead of `saved`, twice the bytes if these are dy, dz, du, x_hat, u
-# and t. In bytes every device then holds more than before, and the last one, where most
-# of them wait, twice as much as device 0 of 1F1B. (The paper finds no more bytes for
-# its Transformer, where W needs no more than the whole backward does.)
+# W holds `left` instead of `saved`, twice the bytes if `left` is (dy, dz, du, x_hat, u,
+# t). In bytes every device then holds more than before, and the last one, where most Ws
+# wait, twice as much as device 0 of 1F1B. (The paper finds no more bytes for its
+# Transformer, where W needs no more than the whole backward does.)
 #
 # ## The same row on PyTorch
 #

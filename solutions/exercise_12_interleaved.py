@@ -54,8 +54,8 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   groups, a device's last stage first.
 # - **1F1B.** Some forwards first, as many as it takes until the first gradient can be
 #   back; then one forward, one backward, in turn; then the backwards that are left. You
-#   may count them for the way to the model's end alone, or for there and back: both
-#   numbers are right here, and after the task you will see what the second buys.
+#   may count only the way to the model's end, or the way there and back: both numbers
+#   are right here, and after the task you will see what the second buys.
 
 # %% [markdown]
 # ## Your turn
