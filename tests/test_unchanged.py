@@ -7,19 +7,22 @@ import pytest
 
 from tests import unchanged
 
-BROWSER, WEBSITE, GPU = "tests/browser", "tests/website", "tests/benchmarks"
-EVERY = {BROWSER, WEBSITE, GPU}
+BROWSER, WEBSITE, GRADING, GPU = "tests/browser", "tests/website", "tests/grading", "tests/benchmarks"
+ROOMS = [BROWSER, WEBSITE, GRADING, GPU]
+EVERY = set(ROOMS)
 CHANGES = {
     "gpipe_edu/view/js/pass_on.js": EVERY,
     "gpipe_edu/course/predictions/widget.py": {BROWSER, WEBSITE},
     "gpipe_edu/schedule/needs.py": EVERY,
-    "gpipe_edu/judge/messages.toml": {BROWSER, WEBSITE},
-    "gpipe_edu/teaching/grading/marking.toml": {BROWSER},
-    "gpipe_edu/teaching/grading/feedback_pages.css": {BROWSER},
+    "gpipe_edu/judge/messages.toml": {BROWSER, WEBSITE, GRADING},
+    "gpipe_edu/teaching/grading/marking.toml": {BROWSER, GRADING},
+    "gpipe_edu/teaching/grading/feedback_pages.css": {BROWSER, GRADING},
+    "gpipe_edu/sizing/planner.py": EVERY - {GRADING},
     "website/template.html": {WEBSITE},
-    "notebooks/03_scheduling.ipynb": EVERY,
+    "notebooks/03_scheduling.ipynb": EVERY - {GRADING},
     "lectures/03.toml": {BROWSER, WEBSITE},
-    "exercises/exercise_02_clock.ipynb": {WEBSITE},
+    "exercises/exercise_02_clock.ipynb": {WEBSITE, GRADING},
+    "tests/solutions/shares.py": {GRADING},
     "docs/grading.md": {WEBSITE},
     "README.md": {WEBSITE, GPU},
     "benchmarks/gpu/run.py": {GPU},
@@ -57,23 +60,25 @@ def skipped(nodeid, reason):
 
 def test_a_room_runs_again_when_what_it_looks_at_has_changed(project):
     unchanged.record(run(project), [])
-    assert unchanged.left_out(run(project)) == [BROWSER, WEBSITE, GPU]
-    for name, rooms in CHANGES.items():
+    assert unchanged.left_out(run(project)) == ROOMS
+    found = {}
+    for name in CHANGES:
         path = project / name
         before = path.read_bytes() if path.exists() else b""
         path.write_bytes(before + b"\n")
         unchanged.digest.cache_clear()
-        assert {BROWSER, WEBSITE, GPU} - set(unchanged.left_out(run(project))) == rooms, name
+        found[name] = EVERY - set(unchanged.left_out(run(project)))
         path.write_bytes(before)
+    assert found == CHANGES
 
 
 def test_a_room_runs_when_somebody_asks_for_it(project):
     unchanged.record(run(project), [])
     assert unchanged.left_out(run(project, whole=True)) == []
     assert unchanged.left_out(run(project, BROWSER)) == []
-    assert unchanged.left_out(run(project, BROWSER, "tests")) == [WEBSITE, GPU]
+    assert unchanged.left_out(run(project, BROWSER, "tests")) == [WEBSITE, GRADING, GPU]
     assert unchanged.left_out(run(project, "tests/browser/test_lab.py::test_one")) == []
-    assert unchanged.left_out(run(project, "tests")) == [BROWSER, WEBSITE, GPU]
+    assert unchanged.left_out(run(project, "tests")) == ROOMS
 
 
 def test_of_a_run_elsewhere_nothing_is_said_or_looked_at(project):
@@ -92,7 +97,7 @@ def test_what_is_changed_during_a_run_has_not_passed(project):
     page.write_bytes(page.read_bytes() + b"\n")
     unchanged.record(run(project), [])
     unchanged.digest.cache_clear()
-    assert unchanged.left_out(run(project)) == [BROWSER, GPU]
+    assert unchanged.left_out(run(project)) == [BROWSER, GRADING, GPU]
 
 
 def test_only_a_run_that_went_through_a_room_is_noted(project):
@@ -105,7 +110,7 @@ def test_only_a_run_that_went_through_a_room_is_noted(project):
         unchanged.record(part, [])
     assert unchanged.recorded() == {}
     unchanged.record(run(project), [skipped("tests/browser/test_lab.py::test_one", "Skipped: needs Chromium")])
-    assert set(unchanged.recorded()) == {WEBSITE, GPU}
+    assert set(unchanged.recorded()) == {WEBSITE, GRADING, GPU}
     unchanged.RECORD.write_text("{}")
     unchanged.record(
         run(project, WEBSITE), [skipped("tests/website/test_lab.py::test_one", "Skipped: `make site-test`")]

@@ -23,9 +23,8 @@ EVERYWHERE = (
 BESIDE = ("css", "html", "j2", "js", "json", "toml")
 """What stands beside Python in the package and is drawn or said."""
 
-OF_THE_WHOLE_SITE = "make site-test"
-"""What is skipped for this reason is skipped in every `make test`; what for another, as Chromium is missing, has not
-passed."""
+ELSEWHERE = ("make site-test", ".ci/nbgrader", "builds a real image", "there is no docker")
+"""What is skipped for these reasons has its own command; what for another has not passed, as Chromium is missing."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ ROOMS = {
         ("notebooks", "lectures", "website/bundle.py", "website/package.json", "tests/website"),
     ),
     "tests/website": Inputs((*PAGES, "judge"), (*COURSE, "website", "tests/browser", ".github", REQUIREMENTS)),
+    "tests/grading": Inputs(("teaching", "judge"), ("exercises", "solutions", "tests/solutions")),
     "tests/benchmarks": Inputs(
         ("pytorch", "sizing", "timeline"), ("benchmarks", "notebooks", "README.md", "tests/pytorch", REQUIREMENTS)
     ),
@@ -73,7 +73,7 @@ def record(config, skipped) -> None:
     """Write down the rooms that this run, which has passed, went through in full. `skipped`: reports of tests."""
     if config.getoption("keyword") or config.getoption("markexpr"):
         return
-    missed = [report.nodeid for report in skipped if OF_THE_WHOLE_SITE not in str(report.longrepr)]
+    missed = [report.nodeid for report in skipped if not any(why in str(report.longrepr) for why in ELSEWHERE)]
     went = {room: digest(room) for room in _rooms(config) if not any(test.startswith(f"{room}/") for test in missed)}
     if went.items() - recorded().items():
         RECORD.write_text(json.dumps(recorded() | went, indent=2, sort_keys=True) + "\n")
