@@ -106,16 +106,16 @@ predict("ex10/what-arrives")
 
 # %% nbgrader={"grade": false, "grade_id": "ex10-processes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
-    """One training step of process k of K: it runs its row of ops, in order.
+    """One step of process k of K: it runs its row of ops, in order.
 
-    Activations go to process k + 1, gradients to k - 1. Afterwards the weights of
-    `stage` have their gradients.
+    Activations go to process k + 1, gradients to k - 1, and it waits for every handle.
+    Afterwards the weights of `stage` have their gradients.
 
     stage: an nn.Module, its gradients empty
-    ops: Op(kind, micro_batch, stage), where kind is "F" or "B"
-    shapes: of the stage's input, (n_m, features) for each micro-batch m
-    pieces: micro-batches of x on process 0, of the targets on the last, else None
-    loss_fn: (result, targets) -> the mean over these samples
+    ops: Op(kind, micro_batch, stage), kind "F" or "B"
+    shapes: of the input, (n_m, features) for each micro-batch m
+    pieces: micro-batches of x on process 0, of targets on the last, else None
+    loss_fn: (result, targets) -> their mean loss
     Returns the mini-batch's mean loss on the last process.
 
     Small print:
@@ -127,7 +127,6 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
     - The stage stays in its mode, training or evaluation.
     - The weights are not changed: the update is the optimizer's job.
     - Process k talks only to k - 1 and k + 1: no other messages, no barrier.
-    - Before the function ends, it has waited for the handle of every message it sent.
     - It is called again for the next step, with the same arguments, and keeps nothing
       between steps.
     """
