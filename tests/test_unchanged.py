@@ -7,22 +7,23 @@ import pytest
 
 from tests import unchanged
 
-BROWSER, WEBSITE, GRADING, GPU = "tests/browser", "tests/website", "tests/grading", "tests/benchmarks"
-ROOMS = [BROWSER, WEBSITE, GRADING, GPU]
+BROWSER, WEBSITE, BANK, GRADING = "tests/browser", "tests/website", "tests/solutions", "tests/grading"
+GPU = "tests/benchmarks"
+ROOMS = [BROWSER, WEBSITE, BANK, GRADING, GPU]
 EVERY = set(ROOMS)
 CHANGES = {
     "gpipe_edu/view/js/pass_on.js": EVERY,
-    "gpipe_edu/course/predictions/widget.py": {BROWSER, WEBSITE},
+    "gpipe_edu/course/predictions/widget.py": {BROWSER, WEBSITE, BANK},
     "gpipe_edu/schedule/needs.py": EVERY,
-    "gpipe_edu/judge/messages.toml": {BROWSER, WEBSITE, GRADING},
-    "gpipe_edu/teaching/grading/marking.toml": {BROWSER, GRADING},
-    "gpipe_edu/teaching/grading/feedback_pages.css": {BROWSER, GRADING},
+    "gpipe_edu/judge/messages.toml": EVERY - {GPU},
+    "gpipe_edu/teaching/grading/marking.toml": {BROWSER, BANK, GRADING},
+    "gpipe_edu/teaching/grading/feedback_pages.css": {BROWSER, BANK, GRADING},
     "gpipe_edu/sizing/planner.py": EVERY - {GRADING},
     "website/template.html": {WEBSITE},
-    "notebooks/03_scheduling.ipynb": EVERY - {GRADING},
+    "notebooks/03_scheduling.ipynb": {BROWSER, WEBSITE, GPU},
     "lectures/03.toml": {BROWSER, WEBSITE},
-    "exercises/exercise_02_clock.ipynb": {WEBSITE, GRADING},
-    "tests/solutions/shares.py": {GRADING},
+    "exercises/exercise_02_clock.ipynb": {WEBSITE, BANK, GRADING},
+    "tests/solutions/shares.py": {BANK, GRADING},
     "docs/grading.md": {WEBSITE},
     "README.md": {WEBSITE, GPU},
     "benchmarks/gpu/run.py": {GPU},
@@ -76,7 +77,7 @@ def test_a_room_runs_when_somebody_asks_for_it(project):
     unchanged.record(run(project), [])
     assert unchanged.left_out(run(project, whole=True)) == []
     assert unchanged.left_out(run(project, BROWSER)) == []
-    assert unchanged.left_out(run(project, BROWSER, "tests")) == [WEBSITE, GRADING, GPU]
+    assert unchanged.left_out(run(project, BROWSER, "tests")) == [WEBSITE, BANK, GRADING, GPU]
     assert unchanged.left_out(run(project, "tests/browser/test_lab.py::test_one")) == []
     assert unchanged.left_out(run(project, "tests")) == ROOMS
 
@@ -97,7 +98,7 @@ def test_what_is_changed_during_a_run_has_not_passed(project):
     page.write_bytes(page.read_bytes() + b"\n")
     unchanged.record(run(project), [])
     unchanged.digest.cache_clear()
-    assert unchanged.left_out(run(project)) == [BROWSER, GRADING, GPU]
+    assert unchanged.left_out(run(project)) == [BROWSER, BANK, GRADING, GPU]
 
 
 def test_only_a_run_that_went_through_a_room_is_noted(project):
@@ -110,7 +111,7 @@ def test_only_a_run_that_went_through_a_room_is_noted(project):
         unchanged.record(part, [])
     assert unchanged.recorded() == {}
     unchanged.record(run(project), [skipped("tests/browser/test_lab.py::test_one", "Skipped: needs Chromium")])
-    assert set(unchanged.recorded()) == {WEBSITE, GRADING, GPU}
+    assert set(unchanged.recorded()) == {WEBSITE, BANK, GRADING, GPU}
     unchanged.RECORD.write_text("{}")
     unchanged.record(
         run(project, WEBSITE), [skipped("tests/website/test_lab.py::test_one", "Skipped: `make site-test`")]

@@ -47,6 +47,10 @@ ROOMS = {
         ("notebooks", "lectures", "website/bundle.py", "website/package.json", "tests/website"),
     ),
     "tests/website": Inputs((*PAGES, "judge"), (*COURSE, "website", "tests/browser", ".github", REQUIREMENTS)),
+    "tests/solutions": Inputs(
+        ("judge", "teaching.authoring", "course", "distributed", "pytorch", "view"),
+        ("exercises", "solutions", "tests/timeline/opened"),
+    ),
     "tests/grading": Inputs(("teaching", "judge"), ("exercises", "solutions", "tests/solutions")),
     "tests/benchmarks": Inputs(
         ("pytorch", "sizing", "timeline"), ("benchmarks", "notebooks", "README.md", "tests/pytorch", REQUIREMENTS)
