@@ -26,7 +26,7 @@ from gpipe_edu.view import plot_bars
 # ## The smallest case
 #
 # Take one Linear, y = x W + b, and the gradient dy of its output. **I** is the gradient
-# of the input: the stage in front waits for it. **W** is the gradient of the weights:
+# of the input: the previous stage waits for it. **W** is the gradient of the weights:
 # nobody waits for it before the update. (In formulas a W is a matrix, in charts an op.)
 
 # %%
