@@ -56,9 +56,9 @@ predict("ex04/what-stays")
 # %% [markdown]
 # ## Your turn
 #
-# Write a stage that keeps only that. Several
-# [micro-batches](../docs/glossary.md#micro-batch) are under way at the same time,
-# and they need not come back in the order in which they went forward.
+# Write a stage that keeps only its input. Several
+# [micro-batches](../docs/glossary.md#micro-batch) are under way at the same time, and
+# they need not come back in the order in which they went forward.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex04-stage-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -62,8 +62,8 @@ ge.compare(in_one, in_two)
 #
 # The block is small, half of a Transformer's: a norm, two Linears with tanh between
 # them, and a path around them. Its W is that of the Linears and the norm. In the other
-# half, attention, only the Linears have a W: scores have no weights, so long texts
-# leave less to put off.
+# half, attention, only the Linears have a W: scores have no weights, so the longer the
+# text, the less there is to put off.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2

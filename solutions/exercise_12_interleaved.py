@@ -143,9 +143,9 @@ for V in Vs:
 # %% [markdown]
 # ## What it costs
 #
-# With V stages a device a micro-batch crosses K V - 1 boundaries instead of K - 1. As
-# soon as a message keeps its link busy for some time, here a tenth and a quarter of a
-# device's forward, a larger V soon stops paying:
+# With V stages per device, a micro-batch crosses K V - 1 boundaries instead of K - 1.
+# As soon as a message keeps its link busy for some time, here a tenth and a quarter of
+# a device's forward, a larger V soon stops paying:
 
 # %%
 lines = {}

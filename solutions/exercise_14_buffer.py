@@ -74,12 +74,12 @@ def accumulate(net, loss_fn, x, y, M: int) -> list:
 
     Small print:
     - Micro-batches differ by one sample at most. Pieces without samples are left out.
-    - Beside the buffers, the gradients of one micro-batch at most are in memory.
+    - Besides the buffers, at most the gradients of one micro-batch are in memory.
     - The buffers take 4 bytes a weight: they are float32, and no wider.
     - Gradients that were in `.grad` before do not count. At the end every `.grad` is
       None.
     - Weights, their type and their `requires_grad` stay as they are.
-    - So does the mode of `net`, also during the forwards.
+    - The mode of `net` stays as it is, too, even during the forwards.
     - Nothing is kept for the next call, and no call changes what an earlier one
       returned.
     """

@@ -77,16 +77,15 @@ def diagnose(timeline, layers: list) -> tuple:
 
     Small print:
     - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
-    - There may be no messages at all. It is a matter of ops then.
+    - There may be no messages at all. Then only the ops can tell.
     - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
     - An uneven cut has at least two layers more on one rank than on any other.
     - The messages of a slow link, in both directions, take 8 times as long as others.
     - Without overlap, a rank begins nothing while a message that it sends is on its
-      way, from its `start` until it is `there`. An op that begins at that very `start`
-      counts as begun meanwhile. Every other rank begins something during some of its
-      messages.
-    - One layer more or less on one rank is nothing wrong. Nor is an op that takes long
-      once.
+      way, from its `start` until it is `there`. Every other rank begins something during
+      some of its messages, at their very `start` for instance.
+    - One layer more or less on one rank is nothing wrong. Nor is a single op that takes
+      long.
     - `layers` is not changed.
     """
     ### BEGIN SOLUTION
