@@ -69,6 +69,8 @@ def run(
                 f"That schedule as a file for your cluster: --csv {shorter.name.replace(' ', '_')}.csv", markup=False
             )
     with bad_arguments():
+        if csv is not None and not timeline.measured:
+            raise ValueError(f"--csv looks for a shorter schedule at measured costs, and {found.name!r} is an order")
         written = write(timeline, trace, figure) + _page(timeline, html, words) + _order(shorter, csv)
         for path in written:
             console.print(f"wrote {path}", markup=False)

@@ -137,20 +137,20 @@ def _as_csv(plan: Plan) -> str:
 def _megatron(plan: Plan) -> list[Flag]:
     tensor, sequence, context = plan.group
     schedule = {
-        "1f1b": "as it is",
+        "1f1b": "without virtual stages",
         "interleaved": f"--num-virtual-stages-per-pipeline-rank {plan.V}",
     }
     spread = "--use-distributed-optimizer"
-    whole = {
-        2: f"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads {spread}",
-        3: f"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params {spread}",
-    }
-    zero = {0: "as it is", 1: spread} | (whole if plan.K == 1 else dict.fromkeys((2, 3), f"{spread}, which is ZeRO-1"))
+    whole = f"--use-megatron-fsdp --ckpt-format fsdp_dtensor {spread} --data-parallel-sharding-strategy"
+    zero = {0: f"without {spread}", 1: spread, 2: f"{whole} optim_grads", 3: f"{whole} optim_grads_params"}
+    if plan.K > 1:
+        zero |= dict.fromkeys((2, 3), f"{spread}, which is ZeRO-1")
     layers = plan.balance[0] if plan.recompute == "stage" else 1
     full = f"--recompute-granularity full --recompute-method uniform --recompute-num-layers {layers}"
-    recompute = {"none": "as it is", "selective": "--recompute-granularity selective"}
+    recompute = {"none": "without --recompute-granularity", "selective": "--recompute-granularity selective"}
     found = [
         Flag("D", "follows from the rest"),
+        Flag("K", f"--pipeline-model-parallel-size {plan.K}"),
         Flag("M", f"--micro-batch-size {plan.samples} --global-batch-size {_batch(plan)}{_rounded(plan)}"),
         Flag("ZeRO", zero[plan.zero], _beside_a_pipeline(plan)),
         Flag("recompute", recompute.get(plan.recompute, full)),
@@ -159,7 +159,6 @@ def _megatron(plan: Plan) -> list[Flag]:
     found += [Flag("tensor", group)] * (tensor > 1)
     found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
     if plan.K > 1:
-        found[1:1] = [Flag("K", f"--pipeline-model-parallel-size {plan.K}")]
         blocks = without_ends(plan.balance)
         if len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout tells the stages of a rank as well
             found += [Flag("cut", f'--pipeline-model-parallel-layout "{layout_of_balance(blocks)}"')]
@@ -180,6 +179,7 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     recompute = {"none": "activation-checkpoint:none", "full": "activation-checkpoint:full"}
     found = [
         Flag("D, ZeRO", zero, "ZeRO-1" * (plan.zero == 1)),
+        Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}"),
         Flag("M", batch + _rounded(plan)),
         Flag(
             "recompute",
@@ -193,7 +193,6 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         # PyTorch's own 1F1B refuses fewer micro-batches than stages.
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
         schedule = f"--{_TITAN_SCHEDULE} {known}" if known else _as_csv(plan)
-        found[1:1] = [Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}")]
         found += [_uneven_groups(plan) or _schedule(plan, schedule)]
         if plan.V > 2:  # two stages a rank are its own choice
             found += [_stages(plan)]
@@ -223,11 +222,12 @@ def _deepspeed(plan: Plan) -> list[Flag]:
     barred = plan.K > 1 and plan.zero > 1
     zero = f'"zero_optimization": {{"stage": {min(plan.zero, 1) if barred else plan.zero}}}'
     interval = {"none": 0, "full": 1, "stage": plan.balance[0]}.get(plan.recompute)
-    recompute = "as it is" if plan.recompute == "none" else "in the model's own code"
+    recompute = "without activation checkpointing" if plan.recompute == "none" else "in the model's own code"
     if plan.K > 1 and interval is not None:
         recompute = f"PipelineModule(activation_checkpoint_interval={interval})"
     found = [
         Flag("D", "follows from the rest"),
+        Flag("K", f"PipelineModule(num_stages={plan.K})" if plan.K > 1 else "without PipelineModule"),
         Flag(
             "M",
             f'"train_batch_size": {_batch(plan)}, "train_micro_batch_size_per_gpu": {plan.samples}, '
@@ -239,8 +239,7 @@ def _deepspeed(plan: Plan) -> list[Flag]:
     found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
     found += [Flag("context", NONE, "cut sequences")] * (context > 1)
     if plan.K > 1:
-        found[1:1] = [Flag("K", f"PipelineModule(num_stages={plan.K})")]
-        found += [_schedule(plan, "as it is" if plan.recipe == "1f1b" else None)]
+        found += [_schedule(plan, "its own" if plan.recipe == "1f1b" else None)]
     return found
 
 

@@ -53,6 +53,7 @@ def job(model: Model, batch: int, machine: str, devices: int | None = None, **op
 
 def _figures(kind: str, name: str) -> dict[str, Any]:
     known = presets(kind)
+    name = name if name in known else name.lower()
     if name not in known:
         raise ValueError(f"{name!r} is none of the {kind} known by name: {', '.join(known)}")
     return _without_words(known[name])

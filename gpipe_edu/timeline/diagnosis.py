@@ -395,7 +395,11 @@ class _Words:
                 return f"{text}."
             text += ", and "
         text += f"a cut into {told}, as balance_by_cost proposes, would give a step of {self._time(step)}"
-        return text + ", if it is the layers that are slow and not the device" * (slow.cause != UNEVEN_CUT) + "."
+        if slow.cause == SLOW_RANK:
+            text += ", if its layers are as slow on any device"
+        elif not slow.cause:
+            text += ", if it is the layers that are slow and not the device"
+        return f"{text}."
 
     def messages(self, late: float, planned: float) -> str:
         """The links that are waited for."""

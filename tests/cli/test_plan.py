@@ -28,7 +28,9 @@ def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
     assert duration(best.step) in marked
     assert "All times below are planned" in out.replace("\n", " ")
     assert "one knob turned" in out
-    assert " ".join(out.split()).endswith(str(SearchSpace()))
+    last = " ".join(out.split()).partition(f"{SearchSpace()} ")[2]  # where a terminal stands
+    assert last == f"So take {best.knobs}: {duration(best.step)} a step, 12.9 GB of 14.4 GB on device 0."
+    assert "The machine is `small`, an example: name yours" in out
 
 
 def test_every_option_reaches_the_plan(run):
@@ -159,7 +161,7 @@ def test_it_says_where_the_fastest_run_and_plans_for_one_system_alone(run):
     homes = " ".join(out.partition("the fastest, and where they run")[2].split())
     assert re.match(r"D=.*?: [\d.]+ m?s; runs in ", homes)
     _, out, _ = run(*asked, "--on", "megatron")
-    assert " ".join(out.split()).endswith("Only what Megatron-LM (Megatron Core 0.19) runs.")
+    assert "Only what Megatron-LM (Megatron Core 0.19) runs. So take " in " ".join(out.split())
     assert "interleaved_zero_bubble" not in out
 
 
@@ -233,6 +235,8 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
     assert f"The best takes {best.step / plan.step:.0%} of its time." in shown
     turned = [line.split("  ")[0] for line in out.partition("one knob of yours turned")[2].splitlines()[1:5]]
     assert set(turned) <= {words for words, _ in like.turned(plan)}
+    assert "zero_bubble" in dict(like.turned(plan))
+    assert "zero_bubble" not in out.partition("one knob of yours turned")[2].partition("Ways weighed")[0]  # it has none
     answer = json.loads(run(*asked, "--json")[1])
     assert answer["like"] == plan.as_dict()
     # Its mini-batch is taken, unless one says otherwise.

@@ -124,7 +124,14 @@ def test_sharded_replicas_without_a_pipeline():
     assert "data_parallel_shard_degree 4 --parallelism.fsdp_reshard_after_forward always" in found[TORCHTITAN]
     assert "num_tokens_per_microbatch_per_dp_rank 128 --training.num_tokens_per_train_step 1024" in found[TORCHTITAN]
     assert '"stage": 3' in found[DEEPSPEED]
-    assert "pipeline" not in " ".join(found.values())
+    # Whoever has a pipeline today, or recomputes, is told to leave that.
+    assert "--pipeline-model-parallel-size 1" in found[MEGATRON]
+    assert "without --recompute-granularity" in found[MEGATRON]
+    assert "--ckpt-format fsdp_dtensor" in found[MEGATRON]  # which it asserts
+    assert "--parallelism.pipeline_parallel_degree 1" in found[TORCHTITAN]
+    assert "activation-checkpoint:none" in found[TORCHTITAN]
+    assert "without PipelineModule" in found[DEEPSPEED]
+    assert "without activation checkpointing" in found[DEEPSPEED]
     # Neither has them beside a pipeline.
     beside = said(Plan(JOB, 4, 2, 2, zero=3))
     assert "--use-distributed-optimizer, which is ZeRO-1" in beside[MEGATRON]

@@ -69,7 +69,9 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     one = published.within(published.calibrated_by_one(others))
     assert f"{one:.0%} of the others from other sources".replace("%", " %") in WORDS
     page = " ".join((Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8").split())
-    assert f"and, once a step is measured, for {one:.0%} of {len(others)} others".replace("%", " %") in page
+    plain = published.within([run.off for run in others])
+    assert f"only for {plain:.0%} of {len(others)} others".replace("%", " %") in page
+    assert f"then {one:.0%} of those {len(others)} are within".replace("%", " %") in page
 
 
 def test_the_page_has_one_message_and_the_rest_is_folded(runs):

@@ -31,7 +31,7 @@ from gpipe_edu.sizing import (
     size,
     transformer,
 )
-from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking
+from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking, lacks_on
 from gpipe_edu.sizing.hugging_face import Opened
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, bar, effect
@@ -45,6 +45,9 @@ SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_0
 SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
 """Models of one's own, and what options say of them; others are known by name."""
 
+
+EXAMPLE: Final = "small"
+"""The machine, unless one says."""
 
 BATCH: Final = 32
 """Samples of a mini-batch, unless one says."""
@@ -96,7 +99,7 @@ def run(
         typer.Option(
             help=f"Which: {', '.join(presets('machines'))}, or a file of `calibrate`'s. The options below override it."
         ),
-    ] = "small",
+    ] = EXAMPLE,
     memory: Annotated[float | None, typer.Option(help="Memory of each device in GB (10^9 bytes).")] = None,
     speed: Annotated[float | None, typer.Option(help="What a device sustains in matrix products, in TFLOP/s.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Of a device's memory, in GB/s.")] = None,
@@ -183,6 +186,8 @@ def run(
         typer.echo(json.dumps(_answer(guide, plans, factor) | more, indent=1))
         return 0 if guide.best else 1
     own = machine if machine.endswith(machine_file.SUFFIX) else None
+    if machine == EXAMPLE:
+        notes = (f"The machine is `{EXAMPLE}`, an example: name yours, such as --machine h100.", *notes)
     _describe(console, guide.job, factor, own, notes)
     best = guide.best
     if best:
@@ -196,10 +201,13 @@ def run(
     if best:
         _explain(console, guide, best)
     if mine and own_plan:
-        _beside(console, guide, mine.system, own_plan)
+        _beside(console, guide, mine, own_plan)
     if best and show_flags:
-        _run(console, best)
+        _run(console, best, on)
     console.print(f"\n{guide.ways}", markup=False)
+    if best:  # once more, where a terminal stands after a long answer
+        held = f"{size(max(best.memory))} of {size(guide.job.machine.usable)} on device {best.fullest}"
+        console.print(f"\nSo take {best.knobs}: {duration(best.step)} a step, {held}.", style="bold", markup=False)
     return 0 if best else 1
 
 
@@ -332,9 +340,9 @@ def _explain(console: Console, guide: Planner, best: Plan) -> None:
     console.print(table)
 
 
-def _beside(console: Console, guide: Planner, system: str, mine: Plan) -> None:
+def _beside(console: Console, guide: Planner, theirs: like.Like, mine: Plan) -> None:
     """The split that runs elsewhere, beside the best, and with one knob turned."""
-    console.print(f"\nyours, as {system} would divide it", style="bold", markup=False)
+    console.print(f"\nyours, as {theirs.system} would divide it", style="bold", markup=False)
     usable = guide.job.machine.usable
     held = f"{size(max(mine.memory))} of {size(usable)} on device {mine.fullest}"
     there = guide.job.machine.devices
@@ -346,7 +354,13 @@ def _beside(console: Console, guide: Planner, system: str, mine: Plan) -> None:
         tied = "It is as fast as the best." if times <= 1 + TIE else f"The best takes {1 / times:.0%} of its time."
         console.print(tied, markup=False)
     table = Table("one knob of yours turned", "planned effect", box=None, pad_edge=False)
-    for words, plan in sorted(like.turned(mine), key=lambda turn: (not turn[1].fits, turn[1].step))[:ROWS]:
+    system = theirs.knobs["system"]
+
+    def lacks(plan: Plan) -> set[str]:
+        return set(lacks_on(plan, system)) if system in SYSTEMS else set()
+
+    possible = [(words, plan) for words, plan in like.turned(mine) if lacks(plan) <= lacks(mine)]
+    for words, plan in sorted(possible, key=lambda turn: (not turn[1].fits, turn[1].step))[:ROWS]:
         table.add_row(words, effect(plan, mine))
     console.print(table)
 
@@ -356,15 +370,17 @@ def _warn(console: Console, guide: Planner) -> None:
         console.print(warning, style="yellow", markup=False)
 
 
-def _run(console: Console, best: Plan) -> None:
-    """The command of this package, and what the knobs are called in others."""
+def _run(console: Console, best: Plan, on: str) -> None:
+    """The command of this package, and what the knobs are called in others, or in the one that was asked for."""
     found = command(best)
     console.print("\nfrom plan to run", style="bold")
     console.print("The course's MLP on its digits, divided like this:\n")
     console.print(f"    {shlex.join(found.words)}\n", markup=False, soft_wrap=True)
     if found.differs:
         console.print(f"It leaves out {', '.join(found.differs)}.", markup=False)
-    for system, rows in flags(best).items():
+    for key, (system, rows) in zip(SYSTEMS, flags(best).items(), strict=True):
+        if on not in (ANY, key):
+            continue
         console.print(f"\n{system}", style="bold", markup=False)
         for flag in rows:
             console.print(f"  {flag.knob:<10} {flag.text}", markup=False, soft_wrap=True)
