@@ -21,9 +21,6 @@ NUMPY = (
 )
 """The tasks of notebooks without PyTorch, whose answers are judged in a browser, too."""
 
-ENDLESS = ("endless", "every-cut")
-"""The slips of answers that have to be stopped."""
-
 SOON = 1.0
 """Seconds after which an answer that never ends is told so, where learners have more. Right ones need a tenth."""
 
@@ -31,6 +28,6 @@ SOON = 1.0
 def task(entry):
     """An answer to be judged; with `--whole` nothing about it is other than for a learner."""
     exercise = find_exercise(entry.key)
-    if entry.slip in ENDLESS and not whole():
+    if entry.slip == "endless" and not whole():
         exercise = exercise._replace(seconds=SOON)
     return Task(entry.name, exercise, pack(entry.function), SEED)
