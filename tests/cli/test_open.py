@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import gpipe_edu as ge
+from tests.timeline.opened import traces
 
 FILES = Path(__file__).parents[1] / "timeline" / "opened" / "files"
 
@@ -46,7 +47,8 @@ def test_a_page_of_its_own(run, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "kineto_gpu: ops by GPU kernels" in text
     told = escape(str(ge.diagnose(ge.load(FILES / "kineto_gpu"))))
-    assert f'<p class="ge-note" style="white-space: pre-line">{told}</p>' in text  # a list, line by line
+    assert f'<p class="ge-note">{told}</p>' in text
+    assert "p.ge-note { white-space: pre-line; }" in text  # a list, line by line
 
 
 def test_a_shorter_schedule_is_written_for_a_cluster(run, tmp_path):
@@ -61,6 +63,12 @@ def test_a_shorter_schedule_is_written_for_a_cluster(run, tmp_path):
     code, _, err = run("open", str(order), "--csv", str(tmp_path / "none.csv"))
     assert code == 2
     assert "--csv looks for a shorter schedule at measured costs, and 'order' is an order" in " ".join(err.split())
+    best = traces.save_all(
+        tmp_path / "best", ge.simulate(ge.zero_bubble(2, 4))
+    )  # F, I and W apart: there is none shorter
+    code, _, err = run("open", *map(str, best), "--csv", str(tmp_path / "none.csv"))
+    assert code == 2
+    assert "no schedule would be shorter at these costs and in this memory" in " ".join(err.split())
     assert not (tmp_path / "none.csv").exists()
 
 

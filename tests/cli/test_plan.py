@@ -59,6 +59,7 @@ def test_every_option_reaches_the_plan(run):
     base = [word for pair in options.items() for word in pair]
     _, out, _ = run(*base)
     assert "MLP of 6 layers" in out
+    assert "an example: name yours" not in out
     assert "400 MB may be used" in " ".join(out.split())
     shown = run(*base, "--all")[1]
     for name, other in (
@@ -162,6 +163,10 @@ def test_it_says_where_the_fastest_run_and_plans_for_one_system_alone(run):
     assert re.match(r"D=.*?: [\d.]+ m?s; runs in ", homes)
     _, out, _ = run(*asked, "--on", "megatron")
     assert "Only what Megatron-LM (Megatron Core 0.19) runs. So take " in " ".join(out.split())
+    words = run(*asked, "--on", "megatron", "--flags")[1].partition("from plan to run")[2]
+    assert "\nMegatron-LM" in words
+    assert "\ntorchtitan" not in words
+    assert "\nDeepSpeed" not in words
     assert "interleaved_zero_bubble" not in out
 
 

@@ -34,6 +34,10 @@ def test_a_file_is_read_as_it_was_written(file):
     assert "link" not in machine_file.read(file)
 
 
+def test_a_known_name_may_have_capitals():
+    assert presets.job(mlp([512] * 9), 32, "H100") == presets.job(mlp([512] * 9), 32, "h100")
+
+
 def test_its_fields_are_those_of_a_job_s_machine(file):
     job = presets.job(mlp([512] * 9), 32, str(file))
     assert job.machine == Machine(

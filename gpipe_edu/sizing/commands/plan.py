@@ -38,6 +38,7 @@ from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, bar, effect
 from gpipe_edu.sizing.presets import DEVICES, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
+from gpipe_edu.sizing.systems import full_name
 
 SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_000}
 """What a model of one's own is, unless options say otherwise."""
@@ -186,7 +187,7 @@ def run(
         typer.echo(json.dumps(_answer(guide, plans, factor) | more, indent=1))
         return 0 if guide.best else 1
     own = machine if machine.endswith(machine_file.SUFFIX) else None
-    if machine == EXAMPLE:
+    if machine == EXAMPLE and not given:
         notes = (f"The machine is `{EXAMPLE}`, an example: name yours, such as --machine h100.", *notes)
     _describe(console, guide.job, factor, own, notes)
     best = guide.best
@@ -359,7 +360,8 @@ def _beside(console: Console, guide: Planner, theirs: like.Like, mine: Plan) -> 
     def lacks(plan: Plan) -> set[str]:
         return set(lacks_on(plan, system)) if system in SYSTEMS else set()
 
-    possible = [(words, plan) for words, plan in like.turned(mine) if lacks(plan) <= lacks(mine)]
+    already = lacks(mine)
+    possible = [(words, plan) for words, plan in like.turned(mine) if lacks(plan) <= already]
     for words, plan in sorted(possible, key=lambda turn: (not turn[1].fits, turn[1].step))[:ROWS]:
         table.add_row(words, effect(plan, mine))
     console.print(table)
@@ -378,12 +380,11 @@ def _run(console: Console, best: Plan, on: str) -> None:
     console.print(f"    {shlex.join(found.words)}\n", markup=False, soft_wrap=True)
     if found.differs:
         console.print(f"It leaves out {', '.join(found.differs)}.", markup=False)
-    for key, (system, rows) in zip(SYSTEMS, flags(best).items(), strict=True):
-        if on not in (ANY, key):
-            continue
-        console.print(f"\n{system}", style="bold", markup=False)
-        for flag in rows:
-            console.print(f"  {flag.knob:<10} {flag.text}", markup=False, soft_wrap=True)
+    for system, rows in flags(best).items():
+        if on == ANY or system == full_name(on):
+            console.print(f"\n{system}", style="bold", markup=False)
+            for flag in rows:
+                console.print(f"  {flag.knob:<10} {flag.text}", markup=False, soft_wrap=True)
 
 
 def _bars(console: Console, title: str, values: dict[str, tuple[float, str]]) -> None:

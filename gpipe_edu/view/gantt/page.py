@@ -128,7 +128,7 @@ def page(
         title=escape(title),
         chart_style=style_element(style()),
         script=script(),
-        note=f'<p class="ge-note" style="white-space: pre-line">{escape(said)}</p>' if said else "",
+        note=f'<p class="ge-note">{escape(said)}</p>' if said else "",
         summary=escape(_summary(data["payload"])),
         data=json_element('id="ge-data"', to_json(data)),
     )

@@ -490,7 +490,7 @@ for slip, name, *texts in (
         RUN,
         "y = stage(x)\n"
         "        if again and y.requires_grad:\n"
-        "            y.register_hook(lambda _: [None for _ in [stage(x.detach())]][0])\n"
+        "            y.register_hook(lambda dy: (stage(x.detach()), dy)[1])\n"
         "        return y",
     ),
     ("recompute-never", "AlwaysAgain", AGAIN, "True"),
