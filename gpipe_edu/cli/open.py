@@ -71,7 +71,7 @@ def run(
     with bad_arguments():
         if csv is not None and not timeline.measured:
             raise ValueError(f"--csv looks for a shorter schedule at measured costs, and {found.name!r} is an order")
-        written = write(timeline, trace, figure) + _page(timeline, html, words) + _order(shorter, csv)
+        written = _order(shorter, csv) + write(timeline, trace, figure) + _page(timeline, html, words)  # refused first
         for path in written:
             console.print(f"wrote {path}", markup=False)
     return 0

@@ -66,8 +66,10 @@ def test_a_shorter_schedule_is_written_for_a_cluster(run, tmp_path):
     best = traces.save_all(
         tmp_path / "best", ge.simulate(ge.zero_bubble(2, 4))
     )  # F, I and W apart: there is none shorter
-    code, _, err = run("open", *map(str, best), "--csv", str(tmp_path / "none.csv"))
+    page = tmp_path / "none.html"
+    code, _, err = run("open", *map(str, best), "--csv", str(tmp_path / "none.csv"), "--html", str(page))
     assert code == 2
+    assert not page.exists(), "what is refused has written nothing"
     assert "no schedule would be shorter at these costs and in this memory" in " ".join(err.split())
     assert not (tmp_path / "none.csv").exists()
 
