@@ -24,6 +24,23 @@ from gpipe_edu.teaching import commands as teaching
 from . import open as opening
 from . import schedule, train
 
+MEANT: Final = {
+    "--gpus": "--devices",
+    "--gpu": "--machine",
+    "--hidden": "--width",
+    "--hidden-size": "--width",
+    "--num-layers": "--layers",
+    "--seq-len": "--context",
+    "--seq-length": "--context",
+    "--sequence-length": "--context",
+    "--vocab-size": "--vocabulary",
+    "--batch-size": "--batch",
+    "--global-batch-size": "--batch",
+    "--tflops": "--speed",
+    "--stages": "--partitions",
+}
+"""What other tools call an option of ours; spelling alone would lead from --gpus to --flags."""
+
 _HELP: Final = "Learn pipeline parallelism: the course in JupyterLab, its exercises, schedules, and the planner."
 
 app = typer.Typer(help=_HELP, no_args_is_help=True, add_completion=False)
@@ -42,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         code: Any = app(arguments, prog_name=program(), standalone_mode=False)
     except typer.TyperException as error:
         if error.format_message():  # without arguments the help has been printed already
-            print(f"error: {error.format_message()}", file=sys.stderr)
+            print(f"error: {_with_our_name(error)}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # nobody reads any more, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,3 +68,13 @@ def main(arguments: list[str] | None = None) -> None:
         print("stopped", file=sys.stderr)
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_our_name(error: typer.TyperException) -> str:
+    """What it says; of an option that this command knows by another name, with that name."""
+    words, asked = error.format_message(), getattr(error, "option_name", None)
+    context: Any = getattr(error, "ctx", None)
+    ours = MEANT.get(asked) if asked else None
+    if ours is None or not any(ours in option.opts for option in context.command.params):
+        return words
+    return f"No such option: {asked}; here it is {ours}"

@@ -67,7 +67,10 @@ class SearchSpace(NamedTuple):
     on: str = ANY  # a system that must have all that a plan wants
 
     def check(self) -> SearchSpace:
-        """Return self. Raises ValueError for what is not known, and for nothing to weigh."""
+        """Return self, with every schedule where torchtitan is to run it: it has them all.
+
+        Raises ValueError for what is not known, and for nothing to weigh.
+        """
         if self.on not in (ANY, *SYSTEMS):
             raise ValueError(f"on is {self.on!r}; it may be {', '.join((ANY, *SYSTEMS))}")
         known: dict[str, tuple[Any, ...]] = {"zero": ZERO, "schedules": SCHEDULES, "recompute": tuple(RECOMPUTES)}
@@ -78,7 +81,7 @@ class SearchSpace(NamedTuple):
             for value in getattr(self, name):
                 if value not in allowed:
                     raise ValueError(f"{name} has {value!r}; it may have {', '.join(map(str, allowed))}")
-        return self
+        return self._replace(schedules=SCHEDULES) if (self.on, self.schedules) == ("torchtitan", USUAL) else self
 
     def __str__(self) -> str:
         """In words, to be shown with all advice."""
@@ -124,9 +127,9 @@ class Planner:
         self.job, self.ways = job.check(), ways.check()
         if job.machine.devices > MOST_DEVICES:
             raise ValueError(f"devices is {job.machine.devices}; the guide plans for at most {MOST_DEVICES}")
-        self.plans = tuple(_plans(job, ways))
+        self.plans = tuple(_plans(job, self.ways))
         if not self.plans:
-            raise ValueError(f"no plan is left to weigh: {_why_none(job, ways)}")
+            raise ValueError(f"no plan is left to weigh: {_why_none(job, self.ways)}")
 
     @cached_property
     def fitting(self) -> tuple[Plan, ...]:
@@ -307,14 +310,18 @@ class Planner:
         """The first of the values whose job has a plan that fits."""
         return next((value for value in values if Planner(job(value), self.ways).fitting), None)
 
-    def lines(self, plans: Iterable[Plan]) -> list[str]:
-        """A table of `plans`, a line each below a heading. Sizes are those of the fullest device."""
+    def lines(self, plans: Iterable[Plan], width: int = 120) -> list[str]:
+        """A table of `plans`, a line each below a heading. Sizes are those of the fullest device.
+
+        width: of a line, in characters; a table that is wider goes without bars and without what the total is made of.
+        """
         shown = list(plans)
         longest = max((plan.step for plan in shown), default=1.0)
-        return [
-            f"  {_HEADING}",
-            *(("* " if plan is self.best else "  ") + _line(plan, bar(plan.step / longest, _BAR)) for plan in shown),
-        ]
+        rows = [("*" if plan is self.best else " ", *_cells(plan, longest)) for plan in shown]
+        whole = [_joined(cells) for cells in (_HEADING, *rows)]
+        if max(map(len, whole)) <= width:
+            return whole
+        return [_joined(cells, narrow=True) for cells in (_HEADING, *rows)]
 
     def explore(self) -> PlanExplorer:
         """The same with sliders, for devices, their links and the mini-batch. Raises ImportError without anywidget."""
@@ -378,10 +385,17 @@ _SPREAD: Final = {0: "nothing", 1: "the optimizer's state", 2: "gradients, too,"
 
 _BAR: Final = 6
 
-_HEADING: Final = (
-    f"{'D':>4} {'K':>3} {'M':>4} {'T':>2} ZeRO {'schedule':<13} {'recompute':<9} {'step':>7} {'':{_BAR}} bubble  MFU "
-    f"{'state':>7} {'activ.':>7} {'total':>7}"
+_COLUMNS: Final = (
+    *((" ", ">1"), ("D", ">4"), ("K", ">3"), ("M", ">4"), ("T", ">2"), ("ZeRO", ">4")),
+    *(("schedule", "<13"), ("recompute", "<9"), ("step", ">7"), ("", f"<{_BAR}"), ("bubble", ">6"), ("MFU", ">4")),
+    *(("state", ">7"), ("activ.", ">7"), ("total", ">7"), (" ", "<0")),
 )
+"""Heading and place of each; the last says what a plan is short of."""
+
+_HEADING: Final = tuple(heading for heading, _ in _COLUMNS)
+
+_SPARE: Final = ("", "state", "activ.")
+"""What a narrow table leaves out: the bars, and what the total is made of."""
 
 
 class _Knobs(NamedTuple):
@@ -413,7 +427,9 @@ def _loss(plan: Plan, best: Plan) -> str:
         return "is as fast, but no simpler" if plan.devices <= best.devices else "is as fast, but on more devices"
     more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
     name = max(more, key=lambda name: more[name])
-    return f"takes {times:.2f} times as long: {PARTS[name]} cost {duration(max(0.0, more[name]))} more"
+    rest = plan.step - best.step - more[name]
+    others = f", all else {duration(abs(rest))} {'more' if rest > 0 else 'less'}" if abs(rest) > TIE * best.step else ""
+    return f"takes {times:.2f} times as long: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
 
 
 PARTS: Final = {
@@ -438,15 +454,21 @@ def _wrap(sentences: str) -> list[str]:
     return textwrap.wrap(sentences, width=100)
 
 
-def _line(plan: Plan, step: str) -> str:
+def _cells(plan: Plan, longest: float) -> tuple[str, ...]:
     k, (tensor, sequence, context) = plan.fullest, plan.group
     schedule = "-" if plan.K == 1 else _SHORT.get(plan.schedule, plan.schedule)
     schedule += f" {plan.V}" if plan.K > 1 and form_of(plan.schedule).takes_V else ""
     group = f"{tensor}" + ("" if sequence else "-") + (f"x{context}" if context > 1 else "")
-    knobs = f"{plan.D:>4} {plan.K:>3} {plan.M:>4} {group:>2} {plan.zero:>4} {schedule:<13} {plan.recompute:<9}"
-    sizes = " ".join(f"{size(count):>7}" for count in (plan.state[k], plan.activations[k], plan.memory[k]))
-    text = f"{knobs} {duration(plan.step):>7} {step} {plan.bubble:>6.1%} {plan.mfu:>4.0%} {sizes}"
-    return text if plan.fits else f"{text} {size(plan.short)} short"
+    counts = (*map(str, (plan.D, plan.K, plan.M)), group, str(plan.zero))
+    times = (duration(plan.step), bar(plan.step / longest, _BAR), f"{plan.bubble:.1%}", f"{plan.mfu:.0%}")
+    sizes = (size(count) for count in (plan.state[k], plan.activations[k], plan.memory[k]))
+    return (*counts, schedule, plan.recompute, *times, *sizes, "" if plan.fits else f"{size(plan.short)} short")
+
+
+def _joined(cells: tuple[str, ...], narrow: bool = False) -> str:
+    shown = zip(_COLUMNS, cells, strict=True)
+    places = [f"{cell:{place}}" for (heading, place), cell in shown if not (narrow and heading in _SPARE)]
+    return " ".join(places).rstrip()
 
 
 def effect(plan: Plan, best: Plan) -> str:

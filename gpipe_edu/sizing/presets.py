@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib.resources import files
@@ -21,6 +22,11 @@ def presets(kind: str) -> dict[str, dict[str, Any]]:
     """The presets by name, of kind "machines" or "models"."""
     text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
     return dict(tomllib.loads(text)[kind])
+
+
+def known_name(kind: str, name: str) -> str | None:
+    """What presets of that kind call it: "Llama-3 8B" is llama3-8b; None if they know no such name."""
+    return {_plain(known): known for known in presets(kind)}.get(_plain(name))
 
 
 def model(name: str, **changes: int) -> Model:
@@ -52,11 +58,14 @@ def job(model: Model, batch: int, machine: str, devices: int | None = None, **op
 
 
 def _figures(kind: str, name: str) -> dict[str, Any]:
-    known = presets(kind)
-    name = name if name in known else name.lower()
-    if name not in known:
+    found, known = known_name(kind, name), presets(kind)
+    if found is None:
         raise ValueError(f"{name!r} is none of the {kind} known by name: {', '.join(known)}")
-    return _without_words(known[name])
+    return _without_words(known[found])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 
 def _without_words(figures: dict[str, Any]) -> dict[str, Any]:

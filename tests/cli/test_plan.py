@@ -327,3 +327,31 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(run, arguments, says):
     assert code == 2
     assert out == ""
     assert re.fullmatch(rf"error: .*{re.escape(says)}.*\n", err)
+
+
+def test_a_table_is_no_wider_than_the_terminal(run, monkeypatch):
+    heads = {}
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = run("--model", "gpt2-xl", "--devices", "8", "--machine", "h100")[1].splitlines()
+        heads[columns] = next(line.split() for line in lines if "bubble  MFU" in line)
+        assert max(map(len, lines)) <= columns
+        (marked,) = (line for line in lines if line.startswith("* "))
+        assert ("█" in marked) == (columns == 120)
+    assert set(heads[120]) - set(heads[80]) == {"state", "activ."}
+    assert heads[80][-1] == "total"
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("--gpus", "--devices"), ("--hidden-size", "--width")])
+def test_what_other_tools_call_an_option_is_told_with_our_name(run, theirs, ours):
+    assert run(theirs, "8") == (2, "", f"error: No such option: {theirs}; here it is {ours}\n")
+
+
+def test_a_word_of_others_is_translated_only_where_the_command_has_ours(run):
+    code, _, err = run("--stages", "8")  # `train` has --partitions, `plan` has not
+    assert code == 2
+    assert "here it is" not in err
+
+
+def test_a_models_name_may_be_written_as_its_makers_do(run):
+    assert run("--model", "Llama-3 8B", "--devices", "64")[1] == run("--model", "llama3-8b", "--devices", "64")[1]

@@ -8,7 +8,7 @@ import pytest
 from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, guide, mlp, presets, transformer
 from gpipe_edu.sizing.flags import SYSTEMS, lacking, where
 from gpipe_edu.sizing.page.picture import as_html
-from gpipe_edu.sizing.plan import RECOMPUTES, ZERO
+from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
 from gpipe_edu.sizing.planner import ANY, LONG, TIE, USUAL, bar, duration, size
 from gpipe_edu.sizing.systems import full_name
 from tests.each import each
@@ -103,6 +103,11 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
         f"Of the ways weighed, a pipeline is fastest: the best without one, {slow.alone.knobs}, takes {times:.2f} times"
     )
     assert f"{said} as long: exchanges of replicas that no work hides cost" in slow.reason()
+    # The parts that are named make up the whole difference.
+    named = re.search(r"cost ([\d.]+) ms more(?:, all else ([\d.]+) ms (more|less))?", slow.reason())
+    rest = float(named[2] or 0) * (-1 if named[3] == "less" else 1)
+    lost = 1000 * (slow.alone.step - slow.best.step)
+    assert float(named[1]) + rest == pytest.approx(lost, abs=1000 * TIE * slow.best.step)
 
     one = Planner(JOB._replace(machine=MACHINE._replace(devices=1, memory=10e9)), PLAIN)
     assert "On one device there is nothing to divide." in one.reason()
@@ -320,10 +325,11 @@ def test_plans_and_guides_show_themselves(found):
 
 def test_a_plan_that_has_to_run_somewhere_does_and_is_the_best_of_those():
     job = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(8, 1e9, 1e12, link=1e10, node=8))
-    free = Planner(job)
     assert {ANY, *SYSTEMS} == {"any", "megatron", "torchtitan", "deepspeed"}
     for system in SYSTEMS:
         bound = Planner(job, SearchSpace(on=system))
+        assert bound.ways.schedules == (SCHEDULES if system == "torchtitan" else USUAL)
+        free = Planner(job, SearchSpace(schedules=bound.ways.schedules))
         assert {plan.knobs for plan in bound.plans} == {
             plan.knobs for plan in free.plans if not lacking(plan)[full_name(system)]
         }

@@ -35,7 +35,7 @@ from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking, lacks_on
 from gpipe_edu.sizing.hugging_face import Opened
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
 from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, bar, effect
-from gpipe_edu.sizing.presets import DEVICES, presets
+from gpipe_edu.sizing.presets import DEVICES, known_name, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
 from gpipe_edu.sizing.systems import full_name
@@ -177,8 +177,6 @@ def run(
             seconds, knobs = measured_step(calibrate)
             job, factor = calibrated(job, seconds, **knobs)
         chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None} | {"on": on}
-        if on == "torchtitan":
-            chosen = {"schedules": SCHEDULES} | chosen  # it has them all
         guide = Planner(job, SearchSpace()._replace(**chosen))
         own_plan = mine and like.plan_like(mine, job)
     plans = list(guide.plans) if everything else guide.rows()
@@ -234,7 +232,7 @@ def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> O
 
 def _named_model(name: str, asked: dict[str, int]) -> Opened:
     mine = name.endswith(hugging_face.SUFFIX)
-    if not mine and name not in (*SHAPES, *presets("models")):
+    if not mine and name not in SHAPES and known_name("models", name) is None:
         names = ", ".join((*SHAPES, *presets("models")))
         raise ValueError(f"model is {name!r}; it must be one of {names}, or end in {hugging_face.SUFFIX}")
     # Of a published model's width its heads and hidden layers are parts: another width is another model.
@@ -293,7 +291,7 @@ def _describe(console: Console, job: Job, factor: float | None, file: str | None
 
 
 def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
-    heading, *lines = guide.lines(plans)
+    heading, *lines = guide.lines(plans, console.width)
     console.print(heading, style="bold", markup=False, soft_wrap=True)
     for plan, line in zip(plans, lines, strict=True):
         style = "bold" if plan is guide.best else "" if plan.fits else "dim"
@@ -309,7 +307,8 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     each = ", ".join(map(str, best.balance))
     if len(best.balance) > 8:
         each = " to ".join(map(str, sorted({min(best.balance), max(best.balance)})))
-    console.print(f"Best: {best.knobs}; layers per stage: {each}.", style="bold")
+    ends = ", with embedding and head" if guide.job.model.tokens > 1 else ""
+    console.print(f"Best: {best.knobs}; layers per stage{ends}: {each}.", style="bold")
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
     likely = (
