@@ -48,11 +48,11 @@ def project(tmp_path, monkeypatch):
     unchanged.digest.cache_clear()
 
 
-def run(project, *args, whole=False, keyword="", markexpr=""):
+def run(project, *args, **options):
     """What pytest knows of a run with these arguments."""
-    options = {"whole": whole, "keyword": keyword, "markexpr": markexpr}
     folder = SimpleNamespace(dir=project)
-    return SimpleNamespace(args=args or (str(project),), invocation_params=folder, getoption=options.get)
+    known = {"whole": False} | options
+    return SimpleNamespace(args=args or (str(project),), invocation_params=folder, getoption=known.get)
 
 
 def skipped(nodeid, reason):
@@ -106,6 +106,8 @@ def test_only_a_run_that_went_through_a_room_is_noted(project):
     for part in (
         run(project, keyword="lab"),
         run(project, markexpr="not slow"),
+        run(project, collectonly=True),
+        run(project, splits=5),
         run(project, "tests/browser/test_lab.py"),
     ):
         unchanged.record(part, [])
@@ -124,3 +126,9 @@ def test_without_git_all_rooms_run(project, monkeypatch):
     unchanged.digest.cache_clear()
     monkeypatch.setenv("GIT_DIR", str(project / "nothing"))
     assert unchanged.left_out(run(project)) == []
+
+
+def test_what_narrows_a_run_is_called_as_pytest_calls_it(pytestconfig):
+    """Else a run that only counts the tests would have them all left out of the next."""
+    elsewhere = {"splits"}  # pytest-split's, which the forge alone has
+    assert {name for name in unchanged.NARROWER if not hasattr(pytestconfig.option, name)} == elsewhere

@@ -26,6 +26,9 @@ BESIDE = ("css", "html", "j2", "js", "json", "toml")
 ELSEWHERE = ("make site-test", ".ci/nbgrader", "builds a real image", "there is no docker")
 """What is skipped for these reasons has its own command; what for another has not passed, as Chromium is missing."""
 
+NARROWER = ("keyword", "markexpr", "collectonly", "lf", "deselect", "ignore", "ignore_glob", "stepwise", "splits")
+"""A run with one of these has not gone through its rooms in full."""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -75,7 +78,7 @@ def take(config) -> None:
 
 def record(config, skipped) -> None:
     """Write down the rooms that this run, which has passed, went through in full. `skipped`: reports of tests."""
-    if config.getoption("keyword") or config.getoption("markexpr"):
+    if any(config.getoption(option, None) for option in NARROWER):
         return
     missed = [report.nodeid for report in skipped if not any(why in str(report.longrepr) for why in ELSEWHERE)]
     went = {room: digest(room) for room in _rooms(config) if not any(test.startswith(f"{room}/") for test in missed)}
