@@ -116,11 +116,11 @@ FREE = {
         "memory grows with M |",
     ): "times, bubbles and micro-batches in flight; the figure is the bubble",
     ("docs/cheatsheet", "the common pair, from"): "the same",
-    ("docs/cheatsheet", "in flight is half a device's layers |"): "the same; half of the layers, with two stages",
+    ("docs/cheatsheet", "in flight counts for half a device's layers |"): "the same; half of the layers, with two stages",
     ("docs/cheatsheet", "as many in flight as GPipe; one stage at a time"): "the same",
     (
         "docs/cheatsheet",
-        "1.06 against 0.59 MB on the fullest in lesson 09",
+        "1.06 against 0.59 MB on the fullest device in lesson 09",
     ): "counted for the lesson's network, and said so",
     ("docs/cheatsheet", "a third of the work if B = 2F"): "the third is of the work",
     ("docs/cheatsheet", "| every way, the memory |"): "bytes that a sum of gradients moves",
