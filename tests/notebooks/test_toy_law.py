@@ -116,7 +116,10 @@ FREE = {
         "memory grows with M |",
     ): "times, bubbles and micro-batches in flight; the figure is the bubble",
     ("docs/cheatsheet", "the common pair, from"): "the same",
-    ("docs/cheatsheet", "in flight counts for half a device's layers |"): "the same; half of the layers, with two stages",
+    (
+        "docs/cheatsheet",
+        "in flight counts for half a device's layers |",
+    ): "the same; half of the layers, with two stages",
     ("docs/cheatsheet", "as many in flight as GPipe; one stage at a time"): "the same",
     (
         "docs/cheatsheet",
@@ -132,8 +135,7 @@ FREE = {
         "docs/glossary",
         "the parameters are held twice, and P+1 micro-batches",
     ): "parameters, and a count of micro-batches",
-    ("docs/glossary", "only taken apart into its two halves"): "messages",
-    ("docs/glossary", "for nearly twice as many micro-batches"): "bubbles, and counts of micro-batches",
+    ("docs/glossary", "as many micro-batches as 1F1B's fullest device"): "bubbles, and counts of micro-batches",
     (
         "docs/paper_notes",
         "and it never falls below the first term",
