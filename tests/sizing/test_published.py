@@ -43,7 +43,7 @@ def test_most_published_runs_are_planned_within_a_tenth(runs, capsys):
         assert f"| {row} | {len(offs)} | {shares} |" in PAGE
     for share, words in (
         (published.within(published.calibrated(runs)), "are within 10 % once each stack has one factor"),
-        (published.within(published.calibrated_by_one(runs)), "of the others of its stack are within 10 %"),
+        (published.within(published.calibrated_by_one(runs)), "of the stack's other runs are within 10 %"),
     ):
         assert f"{share:.0%} {words}".replace("%", " %", 1) in WORDS
 
