@@ -130,7 +130,7 @@ FREE = {
     ("docs/further_reading", "ZB-H2 is typed in ten lines"): "a count of micro-batches",
     ("docs/further_reading", "reports a half and a third"): "what the paper reports, and said so",
     ("ex05_wrapper/promises", "holds-activations"): "names of slips, which nobody reads",
-    ("docs/engine_limits", "the first one frees the activations"): "nothing is counted",
+    ("docs/engine_limits", "the first backward frees the activations"): "nothing is counted",
     (
         "docs/glossary",
         "the parameters are held twice, and P+1 micro-batches",
