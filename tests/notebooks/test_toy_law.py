@@ -127,7 +127,7 @@ FREE = {
     ): "counted for the lesson's network, and said so",
     ("docs/cheatsheet", "a third of the work if B = 2F"): "the third is of the work",
     ("docs/cheatsheet", "| every way, the memory |"): "bytes that a sum of gradients moves",
-    ("docs/further_reading", "ZB-H2 is typed in ten lines"): "a count of micro-batches",
+    ("docs/further_reading", "its step is as long as ZB-H1's"): "a count of micro-batches",
     ("docs/further_reading", "reports a half and a third"): "what the paper reports, and said so",
     ("ex05_wrapper/promises", "holds-activations"): "names of slips, which nobody reads",
     ("docs/engine_limits", "the first backward frees the activations"): "nothing is counted",

@@ -18,13 +18,13 @@ from gpipe_edu.judge.findings import Finding, Report
 
 STATES: Final = {
     "passed": "right",
-    "partly": "right, but for a promise beside the algorithm",
+    "partly": "right, except for a promise outside the algorithm",
     "wrong": "not right",
     "unwritten": "still the stub",
-    "broken": "its cell is no Python",
+    "broken": "its cell is not valid Python",
     "missing": "no such function was handed in",
-    "refused": "the file, or something in it, could not be dealt with",
-    "not judged": "nothing is known of it, and that is no fault of the answer's: no mark",
+    "refused": "the file, or something in it, could not be handled",
+    "not judged": "it could not be judged, which is not the answer's fault: no mark",
 }
 
 
