@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Exercise 01: cut a mini-batch into micro-batches
 #
-# **Why care?** Everything in a pipeline waits for micro-batches, by number. A cut that
-# loses a sample trains something else; one that makes one piece too few, as
-# `torch.chunk` may, leaves a device waiting for good.
+# **Why care?** Everything in a pipeline waits for micro-batches, by their number. A cut
+# that loses a sample trains something else; a cut with one piece too few, which
+# `torch.chunk` may make, leaves a device waiting forever.
 #
 # **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
 # [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**
@@ -60,9 +60,9 @@ ge.compare(
 # | 3 | 5 | 1, 1, 1, 0, 0 |
 # | 0 | 2 | 0, 0 |
 #
-# In the last two rows there are not enough samples. The pieces are all there
-# nevertheless, some of them empty. (`ge.split_batch` of lesson 02 does what yours has
-# to do, so calling it is an error here.)
+# In the last two rows there are not enough samples. All the pieces are there
+# nevertheless, but some are empty. (`ge.split_batch` of lesson 02 does what your
+# function has to do, so calling it is an error here.)
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -121,8 +121,8 @@ check("ex01/splitting", split)
 # %% [markdown]
 # ## What your function is good for
 #
-# Train a mini-batch piece by piece, as a pipeline does: the gradient of a piece counts
-# by its share of the samples.
+# These cells train on a mini-batch piece by piece, as a pipeline does. The gradient of
+# each piece is weighted by its share of the samples.
 
 # %%
 x, y, _, _ = digits()

@@ -2,8 +2,8 @@
 # # Exercise 02: the clock, and F-then-B
 #
 # **Why care?** A pipeline is nothing but an answer to "who does what, and when". You
-# write GPipe's answer twice, as ticks and as a schedule, and a real engine trains with
-# it.
+# write GPipe's answer twice, first as ticks and then as a schedule, and a real engine
+# trains with it.
 #
 # **Difficulty** 1 of 3. **Time** 30 minutes. **You need**
 # [lesson 03](../notebooks/03_scheduling.ipynb) and plain Python. **In the paper:**
@@ -152,8 +152,8 @@ print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
 merge_replays(run.timeline for run in runs)
 
 # %% [markdown]
-# Each op was timed, one after another, and the shortest of five times is kept; the
-# chart lays the ops out on four devices. The hatching is the
+# The ops ran one after another. Each was timed five times, and the shortest time is
+# kept; the chart lays the ops out on four devices. The hatching is the
 # [bubble](../docs/glossary.md#bubble). Your rows do not contain it: it comes from
 # devices waiting for each other.
 

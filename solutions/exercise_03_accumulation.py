@@ -116,11 +116,11 @@ check("ex03/accumulation", train_step)
 # hint("ex03/accumulation")  # take the first # away for a hint; one after each try
 
 # %% [markdown]
-# ## Beside a real pipeline
+# ## Compared with a real pipeline
 #
-# Two networks with the same weights: your function trains one of them on one device,
-# `GPipe` the other one in three stages. `GPipe` accumulates as well; will they stay
-# together?
+# Take two networks with the same weights. Your function trains one of them on one
+# device; `GPipe` trains the other in three stages, and accumulates gradients, too. Will
+# their weights stay the same?
 
 
 # %%

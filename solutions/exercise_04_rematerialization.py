@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercise 04: re-materialization, by hand and in PyTorch
 #
-# **Why care?** Activations are what fills a device.
+# **Why care?** It is activations that fill a device.
 # [Re-materialization](../docs/glossary.md#re-materialization) throws most of them away
 # and computes them again. A few lines of NumPy take the mystery out of it, and then
 # PyTorch's own way holds no traps.

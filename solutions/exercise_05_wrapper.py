@@ -48,8 +48,8 @@ ge.simulate(goal)
 # %% [markdown]
 # That is the goal, planned for three devices. C is a backward that
 # [recomputes](../docs/glossary.md#recompute) first, because its stage has kept only the
-# input. Micro-batch 3 comes back first, so it keeps everything and is a plain B. This
-# is `checkpoint="except_last"`.
+# input. Micro-batch 3 comes back first, so it keeps everything, and its backward is a
+# plain B. This is `checkpoint="except_last"`.
 
 # %% [markdown]
 # ## Step 1: cut the network
@@ -111,8 +111,8 @@ check("ex05/stages", cut)
 #
 # With a device for each stage, calling a stage only *dispatches* work, and your loop
 # continues while the device computes. (On a CPU, the call itself computes. More on that
-# below.) So devices wait more or less, depending on the order of your calls. The
-# obvious order is stage by stage:
+# below.) So how long devices wait depends on the order of your calls. The obvious order
+# is stage by stage:
 
 # %%
 predict("ex05/handing-out")
@@ -140,21 +140,21 @@ ge.compare(
 # %% [markdown]
 # The order of the clock is that of exercise 02: **all calls of tick 0, then those of
 # tick 1, ...; in tick t, stage k takes micro-batch t − k**, if there is one with that
-# number. Nobody waits longer than the pipeline itself demands. (Real devices have a
-# queue for more than one call, so a worse order costs less there. The clock's order
-# needs no such queue: the calls of a tick don't need each other, so K workers could
-# take them at the same time.)
+# number. No device waits longer than the pipeline itself demands. (Real devices can
+# queue more than one call, so a worse order costs less there. The clock's order needs
+# no such queue: the calls of a tick don't need each other, so K workers could take them
+# at the same time.)
 #
 # ## Step 3: the wrapper
 #
-# What PyTorch asks of it:
+# PyTorch asks three things of the wrapper:
 #
 # - **Registered layers.** A module finds parameters only in layers that are registered
 #   with it; what is in a plain list does not count. `self.add_module(name, layer)`
-#   registers, and `net.named_children()` gives names with layers. Under the same names,
-#   stored weights of `net` fit the pipeline, and the other way round. (It lists a layer
-#   that appears in `net` twice only once, under one name. For an activation that is
-#   enough: there is nothing to store.)
+#   registers a layer, and `net.named_children()` gives all layers with their names. If
+#   the names are the same, stored weights of `net` fit the pipeline, and the other way
+#   round. (A layer that appears in `net` twice is listed only once, under one name. For
+#   an activation that is enough: there is nothing to store.)
 # - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)`
 #   gives and keeps only x. (Inside `__init__`, the name `checkpoint` means its
 #   argument.)
@@ -230,7 +230,7 @@ class MyGPipe(nn.Module):
 
 
 # %% [markdown]
-# Try it beside one device, with ten digits in 4 micro-batches:
+# Compare it with one device, on ten digits in 4 micro-batches:
 
 # %%
 data = digits()
@@ -270,9 +270,9 @@ check("ex05/wrapper", MyGPipe)
 # %% [markdown]
 # ## What really happened
 #
-# `watch` hangs a stopwatch on the layers. First chart: your calls as they ran,
-# **measured**. Second: the same calls with the same times,
-# [replayed](../docs/glossary.md#replayed) as if each stage had a device of its own.
+# `watch` times the layers. The first chart shows your calls as they ran, **measured**.
+# The second shows the same calls with the same times,
+# [replayed](../docs/glossary.md#replayed) as if each stage had its own device.
 
 # %%
 large = (64, 512, 64, 512, 64, 512, 10)
@@ -291,13 +291,14 @@ ge.compare(
 
 # %% [markdown]
 # As a [schedule](../docs/glossary.md#schedule), your calls are the goal from the top of
-# this page, and the doctor finds nothing wrong with it. But above, stages take turns:
-# there is one thread. More on this later; first, does it learn?
+# this page, and the doctor finds nothing wrong with them. But in the first chart
+# here, the stages take turns, because there is only one thread. More on this later;
+# first, does the pipeline learn?
 #
 # ## Train with it
 #
-# Twenty steps with mini-batches of 65, which 4 does not divide. Beside it the same
-# network on one device.
+# We train for twenty steps with mini-batches of 65, which 4 does not divide, and
+# compare with the same network on one device.
 
 
 # %%
@@ -337,11 +338,12 @@ plot_lines(
 )
 
 # %% [markdown]
-# ## Beside ours
+# ## Compared with ours
 #
-# The `GPipe` of this course is called as yours is. What it adds is a **worker** for
-# each stage: a thread of its own, forward and backward. To see what that is worth, take
-# stages that sleep: they need no core, like devices that don't share one.
+# You call the `GPipe` of this course just like yours. What it adds is a **worker** for
+# each stage: a thread that runs only this stage, forward and backward. To see what that
+# gains, take stages that sleep. They need no core, so they are like devices that don't
+# share one.
 
 # %%
 predict("ex05/overlap")
@@ -366,8 +368,9 @@ print(f"measured: yours {ms[0]:.0f} ms, GPipe {ms[1]:.0f} ms")
 ge.compare(mine, theirs)
 
 # %% [markdown]
-# The same forwards and backwards; only who runs them differs. And stages that compute?
-# They share the cores of this computer, so expect less, or even nothing:
+# The forwards and backwards are the same; only the threads that run them differ. What
+# about stages that compute? They share the cores of this computer, so expect a smaller
+# gain, or none:
 
 # %%
 net = network(*large)
@@ -384,10 +387,10 @@ print(
 )
 
 # %% [markdown]
-# What else `GPipe` does: any schedule (`pipe.step`), early recompute, a device per
-# stage, tuples of tensors, [skip connections](../docs/glossary.md#skip-connection),
-# BatchNorm that is not counted twice, and an error in a layer that names stage and
-# micro-batch. The algorithm is the one that you wrote.
+# `GPipe` can do more: any schedule (`pipe.step`), early recompute, a device per stage,
+# tuples of tensors, [skip connections](../docs/glossary.md#skip-connection), and
+# BatchNorm that is not counted twice. If a layer fails, the error names the stage and
+# the micro-batch. The algorithm is the one that you wrote.
 
 # %%
 progress()

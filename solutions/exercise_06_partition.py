@@ -5,11 +5,11 @@
 # stages. A cut by count leaves devices idle in every training step; the best cut is
 # computed once, in milliseconds.
 #
-# **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
-# [lesson 02](../notebooks/02_splitting.ipynb) and plain Python. **In the paper:**
-# sections 2.1 and 2.2. Its heuristic makes the *variance* of the stages' estimated
-# costs small; your function makes the *largest* cost as small as it can possibly be,
-# because the slowest stage sets the pace.
+# **Difficulty** 2 of 3. **Time** 40 minutes. **You need** [lesson
+# 02](../notebooks/02_splitting.ipynb) and plain Python. **In the paper:** sections 2.1
+# and 2.2. The paper's heuristic makes the *variance* of the stages' estimated costs
+# small; your function makes the *largest* cost as small as it can possibly be, because
+# the slowest stage sets the pace.
 
 # %%
 from itertools import accumulate, pairwise

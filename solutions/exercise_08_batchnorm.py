@@ -22,9 +22,9 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## What a micro-batch sees
 #
-# One feature of 32 digits in four micro-batches. Each dot is a sample, the line the
-# mean of its [micro-batch](../docs/glossary.md#micro-batch), the dashed line the mean
-# of all.
+# The plot shows one feature of 32 digits in four micro-batches. Each dot is a sample,
+# each short line the mean of a [micro-batch](../docs/glossary.md#micro-batch), and the
+# dashed line the mean of all samples.
 
 # %%
 x, y, _, _ = digits()
@@ -36,8 +36,8 @@ plot_lines(range(32), means, across="sample", up="value of the feature", **all_o
 # %% [markdown]
 # In training, BatchNorm normalizes by the mean and variance of the micro-batch; that
 # can't be helped. For evaluation it keeps **running** values, and these can be exact:
-# wait until all micro-batches are through, put their statistics together, and update
-# once. That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
+# wait until all micro-batches are through, combine their statistics, and update once.
+# That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
 
 # %%
 predict("ex08/two-parts")
@@ -111,10 +111,10 @@ check("ex08/batchnorm", deferred_update)
 # %% [markdown]
 # ## What it is worth
 #
-# A hundred mini-batches of digits, in micro-batches of 4. We follow the running
-# variance of one hidden feature: updated after every micro-batch, as an unsuspecting
-# BatchNorm does, and by your function. Both start at the variance of all digits, as if
-# training had been running for a long time.
+# Take a hundred mini-batches of digits, in micro-batches of 4. We follow the running
+# variance of one hidden feature twice: updated after every micro-batch, as an
+# unsuspecting BatchNorm does it, and updated by your function. Both start at the
+# variance of all digits, as if training had been running for a long time.
 
 # %%
 layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)
@@ -159,4 +159,5 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb)
-# says what else goes wrong, with recompute, and which norm has none of this.
+# says what else goes wrong when you recompute, and which norm has none of these
+# problems.

@@ -93,10 +93,10 @@ check("ex09/early", early)
 #
 # There are three devices and six micro-batches, and each device has room for **two**
 # interiors. A forward needs that room while it runs, even if its interior is thrown
-# away after it. Stage inputs are small and don't count. The column on the right of the
-# charts also counts micro-batches of which only the input is kept, so look at the
-# interiors given in the charts' titles. Again F = R = 1 and B = 2. Here are three ways
-# to do it, none of them good enough:
+# away afterwards. Stage inputs are small and don't count. The column on the right of
+# the charts also counts micro-batches of which only the input is kept, so look at the
+# interiors given in the charts' titles. Again F = R = 1 and B = 2. Here are three
+# schedules, none of which is good enough:
 
 # %%
 rows = str(ge.one_f_one_b(3, 6)).splitlines()  # a line for each device

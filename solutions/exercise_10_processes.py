@@ -96,9 +96,9 @@ run_processes(hasty, 2)
 # ## Your turn
 #
 # Write what one process does in one training step. Its
-# [stage](../docs/glossary.md#stage) is there already, with its weights; it walks along
-# its row of the [schedule](../docs/glossary.md#schedule). You know both ops from lesson
-# 06, where a queue did the job of the messages.
+# [stage](../docs/glossary.md#stage) is there already, with its weights; the process
+# walks along its row of the [schedule](../docs/glossary.md#schedule). You know both ops
+# from lesson 06, where a queue did the job of the messages.
 
 # %%
 predict("ex10/what-arrives")
@@ -165,8 +165,8 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
 
 # %% [markdown]
 # Try it on ten digits in two processes. `train_processes` cuts the network, starts a
-# process for each stage, and brings back what they have. Start with F-then-B; does 1F1B
-# run as well?
+# process for each stage, and brings back their results. Start with F-then-B. Does 1F1B
+# run, too?
 
 # %%
 data = digits()
@@ -271,7 +271,7 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any
-# schedule with a process for each device, on one machine or on many, and
-# [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) says what the other ways
-# to divide training cost. Or give your function three processes: all it takes is
+# schedule with a process for each device, on one machine or on many, and [lesson
+# 14](../notebooks/14_pipelines_among_other_ways.ipynb) gives the price of the other
+# ways to divide training. Or give your function three processes: all it takes is
 # `ge.one_f_one_b(3, 8)` above.

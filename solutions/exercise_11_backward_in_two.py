@@ -62,14 +62,15 @@ ge.compare(in_one, in_two)
 #
 # The block is small, half of a Transformer's: a norm, two Linears with tanh between
 # them, and a path around them. Its W is that of the Linears and the norm. In the other
-# half, attention, only the Linears have a W: scores have no weights, so the longer the
-# text, the less there is to put off.
+# half, attention, only the Linears have a W. Scores have no weights, so the longer the
+# text, the smaller the part of a backward that can be put off.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2
 #
-# The forward is given. For the way back, one formula is no fun to derive. With d = du *
-# scale, where du is the gradient of the norm's output, the norm's I is
+# The forward is given. For the way back, one formula is tedious to derive, so here it
+# is. With d = du * scale, where du is the gradient of the norm's output, the norm's I
+# is
 #
 #     (d - mean(d) - x_hat * mean(d * x_hat)) / spread
 #
@@ -346,12 +347,13 @@ plot_bars(
 )
 
 # %% [markdown]
-# The gradients agree, the idle time is a third, and this is the price. The cap counts
-# micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that waits for its
-# W holds `left` instead of `saved`, twice the bytes if `left` is (dy, dz, du, x_hat, u,
-# t). In bytes every device then holds more than before, and the last one, where most Ws
-# wait, twice as much as device 0 of 1F1B. (The paper finds no more bytes for its
-# Transformer, where W needs no more than the whole backward does.)
+# The gradients agree, and the idle time is a third of what it was. Memory is the price.
+# The cap counts micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch
+# that waits for its W holds `left` instead of `saved`, which is twice the bytes if
+# `left` is (dy, dz, du, x_hat, u, t). In bytes every device then holds more than
+# before, and the last one, where most Ws wait, holds twice as much as device 0 of 1F1B.
+# (The paper finds no more bytes for its Transformer, where W needs no more than the
+# whole backward does.)
 #
 # ## The same row on PyTorch
 #

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Exercise 12: interleaved 1F1B for any V
 #
-# **Why care?** The way from device to device takes as many stage times as there are
-# devices. Give each device V small stages instead of a large one, and the pipeline
-# fills V times as fast. It is the cure for a [bubble](../docs/glossary.md#bubble) where
-# no more micro-batches can be had; Megatron-LM gained 10 % and more by it.
+# **Why care?** A micro-batch's way through all devices takes as many stage times as
+# there are devices. Give each device V small stages instead of one large stage, and the
+# pipeline fills V times as fast. This shrinks the [bubble](../docs/glossary.md#bubble)
+# where you can't have more micro-batches; Megatron-LM gained 10 % and more by it.
 #
 # **Difficulty** 3 of 3. **Time** 35 minutes. **You need**
 # [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and
@@ -21,9 +21,9 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## What is to be shortened
 #
-# 1F1B on four devices, planned with F = 1 and B = 2. Each device stands idle for 9
-# units: for three forwards and three backwards of a whole device's share, which it
-# spends waiting at the ends of its lane or in the middle.
+# 1F1B on four devices, planned with F = 1 and B = 2. Each device is idle for 9 units,
+# the time of three forwards and three backwards of its whole share. It spends them
+# waiting, at the ends of its lane or in the middle.
 
 # %%
 ge.simulate(ge.one_f_one_b(4, 8))
@@ -32,9 +32,9 @@ ge.simulate(ge.one_f_one_b(4, 8))
 predict("ex12/whose-stages")
 
 # %% [markdown]
-# The smallest case: two devices, two micro-batches, V = 2, so four stages. `F0@2` is
-# the forward of micro-batch 0 on stage
-# 2. Each op takes half as long, as each stage is half as large.
+# The smallest case has two devices, two micro-batches and V = 2, so four stages. `F0@2`
+# is the forward of micro-batch 0 on stage 2. Each op takes half as long, because each
+# stage is half as large.
 
 # %%
 smallest = ge.Schedule.parse(
@@ -46,21 +46,22 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 # %% [markdown]
 # ## The rule
 #
-# - **Round.** A micro-batch passes devices 0 to K - 1, then once more, V times in all:
-#   stage s is on device s mod K.
-# - **In groups.** K micro-batches pass one stage of a device, then the same K its next
-#   stage; when they have passed all V, the next K follow. So a micro-batch is just back
-#   when the device has finished with the others of its group. Backwards go in the same
-#   groups, a device's last stage first.
-# - **1F1B.** Some forwards first, as many as it takes until the first gradient can be
-#   back; then one forward, one backward, in turn; then the backwards that are left. You
-#   may count only the way to the model's end, or the way there and back: both numbers
-#   are right here, and after the task you will see what the second buys.
+# - **In rounds.** A micro-batch passes through devices 0 to K - 1, then through all of
+#   them again, V times in all: stage s is on device s mod K.
+# - **In groups.** K micro-batches pass through one stage of a device, then the same K
+#   through its next stage. When they have passed through all V, the next K follow. So a
+#   micro-batch is back just when the device has finished with the others of its group.
+#   Backwards go in the same groups, but begin with a device's last stage.
+# - **1F1B.** First come some forwards, as many as it takes until the first gradient can
+#   be back. Then come one forward and one backward in turn, and then the backwards that
+#   are left. To count the first forwards, you may take only the way to the model's end,
+#   or the way there and back. Both numbers are right here; after the task you will see
+#   what the second one gains.
 
 # %% [markdown]
 # ## Your turn
 #
-# Write it for any K, any V, and M a multiple of K.
+# Write it for any K and V, and for any M that is a multiple of K.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex12-interleaved-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -125,8 +126,9 @@ check("ex12/interleaved", interleaved)
 predict("ex12/half-the-share")
 
 # %% [markdown]
-# A device works for M (F + B), however it is cut. What is left of the step is idle
-# time: by the formula (K - 1)(F + B) / V, with F and B of a whole device's share.
+# A device works for M (F + B), into however many stages its share is cut. The rest of
+# the step is idle time. By the formula it is (K - 1)(F + B) / V, where F and B are
+# those of a whole device's share.
 
 # %%
 counted, by_formula, Vs = [], [], range(1, 9)
@@ -144,8 +146,8 @@ for V in Vs:
 # ## What it costs
 #
 # With V stages per device, a micro-batch crosses K V - 1 boundaries instead of K - 1.
-# As soon as a message keeps its link busy for some time, here a tenth and a quarter of
-# a device's forward, a larger V soon stops paying:
+# If a message keeps its link busy for some time, here for a tenth or a quarter of a
+# device's forward, a larger V soon stops paying off:
 
 # %%
 lines = {}
@@ -163,8 +165,8 @@ plot_lines(Vs, lines, across="V, stages on a device", up="planned makespan (F = 
 # The other price is memory. With a warm-up of 2 (K - 1 - k) + (V - 1) K forwards, as in
 # Megatron-LM, device 0 holds V K + K - 1 activations of stages that are 1/V as large.
 # In shares of a whole device that is K + (K - 1) / V, where 1F1B holds K: for K = 4 and
-# V = 2 it is 5.5 instead of 4. Is half of the way, K - 1 - k, not enough? Both, merged
-# from your rows:
+# V = 2 it is 5.5 instead of 4. Would half the way, K - 1 - k, be enough? Here are both,
+# merged from your rows:
 
 
 # %%
@@ -210,11 +212,11 @@ plot_lines(
 )
 
 # %% [markdown]
-# With free links the short warm-up is as fast, and holds no more than 1F1B. The long
-# one pays where messages take time: it has work in reserve while a gradient travels. So
-# both are right, and links decide.
+# With free links, the short warm-up is just as fast, and holds no more than 1F1B. The
+# long one pays off where messages take time: it has work in reserve while a gradient
+# travels. So both are right, and the links decide between them.
 #
-# The bytes, counted by the engine, which trains 16 layers on four devices:
+# Here are the bytes, counted by the engine while it trains 16 layers on four devices:
 
 # %%
 x, y, _, _ = digits()
@@ -237,10 +239,10 @@ assert [count / held["1F1B"] for count in held.values()] == [1, 1, 5.5 / 4]
 # %% [markdown]
 # ## When M is not a multiple of K
 #
-# Six micro-batches on four devices: write two full groups, and leave out the ops of
-# micro-batches 6 and 7, which do not exist. It can run, but with the second group only
-# half full a micro-batch is not yet back when its device is done with the others, and
-# the formula does not hold.
+# Suppose there are six micro-batches on four devices. Write two full groups, and leave
+# out the ops of micro-batches 6 and 7, which do not exist. This schedule can run. But
+# its second group is only half full, so a micro-batch is not yet back when its device
+# is done with the others, and the formula does not hold.
 
 # %%
 whole = ge.Schedule(interleaved(4, 8, 2))

@@ -261,7 +261,7 @@ first, last = losses[0], losses[-1]
 print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_state}")
 
 # %% [markdown]
-# With two halves of one state, the training is the same. PyTorch's
+# With the state in two halves, the training is the same. PyTorch's
 # `DistributedDataParallel` is your ring, started while the backward is still running.
 # Its `ZeroRedundancyOptimizer` divides the state like your step, though by whole
 # tensors rather than numbers. But it sends the weights after a whole all-reduce: that

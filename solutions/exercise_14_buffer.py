@@ -1,16 +1,15 @@
 # %% [markdown]
 # # Exercise 14: the buffer's precision
 #
-# **Why care?** A pipeline adds up the gradients of many micro-batches. Added up in
-# bf16, they stop adding up: the gradient is more than a tenth off with M large, and no
-# error is raised. The cure costs two bytes a weight, and every large training run pays
+# **Why care?** A pipeline adds up the gradients of many micro-batches. In bf16 this sum
+# stops growing: with a large M, the gradient is off by more than a tenth, and no error
+# is raised. The cure costs two bytes per weight, and every large training run pays
 # them.
 #
-# **Difficulty** 2 of 3. **Time** 25 minutes. **You need**
-# [lesson 04](../notebooks/04_accumulation.ipynb),
-# [exercise 03](exercise_03_accumulation.ipynb) and PyTorch. **In the paper:** section
-# 2.2, where the gradients of all micro-batches are accumulated; in which type, it does
-# not say.
+# **Difficulty** 2 of 3. **Time** 25 minutes. **You need** [lesson
+# 04](../notebooks/04_accumulation.ipynb), [exercise 03](exercise_03_accumulation.ipynb)
+# and PyTorch. **In the paper:** section 2.2, where the gradients of all micro-batches
+# are accumulated; it does not say in which type.
 
 # %%
 import copy
@@ -54,8 +53,8 @@ predict("ex14/what-helps")
 # %% [markdown]
 # ## Your turn
 #
-# Forward and backward stay in bf16. Only the sum over micro-batches gets a buffer of
-# its own, in fp32. To cut, there is `ge.split_batch`; if M is larger than N, some
+# Forward and backward stay in bf16. Only the sum over micro-batches gets its own
+# buffer, in fp32. To cut, you may use `ge.split_batch`. If M is larger than N, some
 # pieces are empty.
 
 
@@ -75,7 +74,7 @@ def accumulate(net, loss_fn, x, y, M: int) -> list:
     Small print:
     - Micro-batches differ by one sample at most. Pieces without samples are left out.
     - Besides the buffers, at most the gradients of one micro-batch are in memory.
-    - The buffers take 4 bytes a weight: they are float32, and no wider.
+    - The buffers take 4 bytes per weight: they are float32, and no wider.
     - Gradients that were in `.grad` before do not count. At the end every `.grad` is
       None.
     - Weights, their type and their `requires_grad` stay as they are.
@@ -118,9 +117,9 @@ check("ex14/buffer", accumulate)
 # %% [markdown]
 # ## Measured
 #
-# 1,024 digits and a network with 150,000 weights in bf16. The truth is the gradient of
-# the same weights in float64. `plain` is what you write without thinking about it:
-# `.grad` as it is.
+# We take 1,024 digits and a network with 150,000 weights in bf16. The truth is the
+# gradient of the same weights in float64. `plain` is what you write without thinking
+# about it: `.grad` as it is.
 
 # %%
 torch.set_num_threads(1)
@@ -175,9 +174,10 @@ plot_lines(
 )
 
 # %% [markdown]
-# The lower line is bf16's own forward and backward, and M makes no difference to it.
-# The upper one starts near it, and at M = 1,024 about an eighth of the gradient is
-# wrong. Nothing was noisy there: the digits of late micro-batches were cut off.
+# The lower line is the error of the forwards and backwards in bf16; M makes no
+# difference to it. The upper line starts near it, and at M = 1,024 about an eighth of
+# the gradient is wrong. That is not noise: the digits of late micro-batches were cut
+# off.
 #
 # ## What the engines do, and what it costs
 #
@@ -195,11 +195,11 @@ for wide in (True, False):
     )
 
 # %% [markdown]
-# Four bytes a weight instead of two, and the error below half a percent. In the bill
-# of mixed precision with Adam, that makes 18 bytes a weight: 2 for the bf16 weight, 4
-# for the gradient in fp32, 12 for the optimizer's fp32 copy and its two moments. For 8
-# billion weights the buffer is 32 GB; it is cut into pieces like the rest, over stages
-# and over replicas.
+# That is four bytes per weight instead of two, and an error below half a percent. In
+# the bill of mixed precision with Adam, it makes 18 bytes per weight: 2 for the bf16
+# weight, 4 for the gradient in fp32, 12 for the optimizer's fp32 copy and its two
+# moments. For 8 billion weights the buffer is 32 GB; it is cut into pieces like the
+# rest, over stages and over replicas.
 
 # %%
 progress()

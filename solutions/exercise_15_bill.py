@@ -43,7 +43,7 @@ predict("ex15/fullest")
 #
 # **State.** A block has GPT's shape, with 12 h² weights (norms and biases left out;
 # Llama's blocks have 13 h² in the 8B model). The embedding is a table of v·h weights on
-# device 0, the head is another table of the same size on device K − 1; with K = 1 both
+# device 0. The head is another table of the same size, on device K − 1; with K = 1 both
 # are on the same device. Blocks are divided evenly. A tensor group divides all weights
 # by T. A weight takes 2 bytes; its gradient, a sum over micro-batches, takes 4; and
 # Adam's state takes 12, which [ZeRO](../docs/glossary.md#zero)-1 divides by D.
@@ -61,8 +61,8 @@ predict("ex15/fullest")
 # Counting that one, there are at most V M in flight, since a device has no more. Each
 # is one micro-batch in *one* of the device's stages.
 #
-# **Logits.** The last device holds one number of 4 bytes for each token and word of one
-# micro-batch, divided by T.
+# **Logits.** For each token of one micro-batch, the last device holds a number of 4
+# bytes for every word of the vocabulary; a tensor group divides these by T.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex15-bill-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -134,17 +134,17 @@ assert max(bars["full recompute"]) < max(bars["as above"])
 plot_bars(range(4), bars, across="device", up="GB, counted")
 
 # %% [markdown]
-# Recompute cuts activations and leaves the state; replicas with ZeRO-1 cut the
-# optimizer's state and leave activations; a tensor group divides both, and pays with
-# messages in every layer.
+# Recompute reduces activations and leaves the state as it is; replicas with ZeRO-1
+# reduce the optimizer's state and leave activations as they are; a tensor group divides
+# both, and pays with messages in every layer.
 #
 # ## By hand first: your own job
 #
-# Type your name, and you get numbers of your own. Fill in a plan with paper and pencil:
-# it should fit, leave no device unused, and have a bubble (K − 1) / (V·M + K − 1) of a
-# fifth at most. The cell after it says only whether the plan fits. Check the rest
-# yourself: T·D·K = devices, K·V divides the blocks, D·M divides the samples, and the
-# bubble.
+# Type your name, and you get your own numbers. Work out a plan with paper and pencil,
+# and fill it in. It should fit, leave no device unused, and have a bubble (K − 1) /
+# (V·M + K − 1) of at most a fifth. The cell after that says only whether the plan fits.
+# Check the rest yourself: T·D·K = devices, K·V divides the blocks, D·M divides the
+# samples, and the bubble.
 
 # %%
 from random import Random

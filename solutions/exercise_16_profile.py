@@ -31,13 +31,13 @@ from gpipe_edu.timeline import step_with_fault
 # | name | what happens | what to change |
 # |---|---|---|
 # | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
-# | **uneven cut** | layers cost alike everywhere, and one rank has many more of them | the cut |
+# | **uneven cut** | layers cost the same everywhere, and one rank has many more of them | the cut |
 # | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
-# | **no overlap** | a rank begins nothing while a message of its own is on its way | send without waiting (`isend`) |
+# | **no overlap** | a rank begins nothing while a message that it sends is on its way | send without waiting (`isend`) |
 #
 # Each of them delays all ranks, since micro-batches pass through all of them. Here is a
 # step with a slow rank, simulated with what real profiles have, too: no two ops take
-# quite the same time, and one op, somewhere, took three times as long.
+# quite the same time, and one op, somewhere, takes three times as long.
 
 # %%
 predict("ex16/who-idles")
@@ -59,7 +59,7 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 # %% [markdown]
 # ## Your turn
 #
-# Find what is wrong. Exactly one of the four is.
+# Find what is wrong. It is exactly one of the four.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex16-profile-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -84,7 +84,7 @@ def diagnose(timeline, layers: list) -> tuple:
     - Without overlap, a rank begins nothing while a message that it sends is on its
       way, from its `start` until it is `there`. Every other rank begins something
       during some of its messages, at their very `start` for instance.
-    - One layer more or less on one rank is nothing wrong. Nor is a single op that takes
+    - One layer more or less on one rank is not a fault. Nor is a single op that takes
       long.
     - `layers` is not changed.
     """
@@ -137,9 +137,9 @@ check("ex16/profile", diagnose)
 # %% [markdown]
 # ## Find it, change it, measure again
 #
-# Now a pipeline that really runs: three ranks, each a process of its own, and a trace
-# of all of them, measured. So that any laptop can play three devices, layers wait
-# instead of computing: 4 ms forward, 8 ms back. The last one, the head, waits as long
+# Now comes a pipeline that really runs: three ranks, each a separate process, and a
+# measured trace of all of them. So that any laptop can play three devices, layers wait
+# instead of computing: 4 ms forward, 8 ms back. The last layer, the head, waits as long
 # as four.
 
 # %%
@@ -213,8 +213,8 @@ on_your_machine(
 )
 
 # %% [markdown]
-# Four layers each, and yet the head makes the last rank the slowest: what counts is
-# time. So cut by cost, and measure again:
+# Each rank has four layers, and yet the head makes the last rank the slowest: what
+# counts is time. So cut by cost, and measure again:
 
 # %%
 by_cost = list(ge.balance_by_cost(costs, 3))
