@@ -49,8 +49,7 @@ ge.compare(
 # ## Your turn
 #
 # Write `split`. Its pieces hold the samples in their order, and no two pieces differ by
-# more than one sample; which ones are the larger ones is up to you. Some examples, by
-# size:
+# more than one sample; which pieces are larger is up to you. Some examples, by size:
 #
 # | N | M | sizes, for instance |
 # |---|---|---|
@@ -74,7 +73,7 @@ def split(batch, M: int) -> list:
 
     batch: an array of shape (N, ...), or a tuple of arrays with the same N
     Returns a list of M arrays, or of M tuples if `batch` is one. Any other form that
-        gives the pieces in order is as good.
+        gives the pieces in order is just as good.
 
     Small print:
     - Raises ValueError for M < 1.

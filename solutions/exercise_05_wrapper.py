@@ -175,8 +175,8 @@ class MyGPipe(nn.Module):
     net: an nn.Sequential
     balance: as in `cut`
     checkpoint: which micro-batches are recomputed in the backward, on every stage, from
-        the stage's input: "always" all, "except_last" all but the last one there is,
-        "never" none
+        the stage's input: "always": all; "except_last": all but the last one there is;
+        "never": none
 
     Small print:
     - A layer in several places of `net` counts each time. It has no weights.

@@ -19,7 +19,7 @@ from gpipe_edu.data import digits
 from gpipe_edu.view import plot_lines
 
 # %% [markdown]
-# ## What is to be shortened
+# ## What we want to shorten
 #
 # 1F1B on four devices, planned with F = 1 and B = 2. Each device is idle for 9 units,
 # the time of three forwards and three backwards of its whole share. It spends them

@@ -42,7 +42,7 @@ lines = {"in bf16": sums, "exact": [float(count) for count in exact]}
 plot_lines(exact, lines, across="ones added", up="the sum (measured)")
 
 # %% [markdown]
-# The gradients of micro-batches are such terms: after some hundreds of them, the sum is
+# The gradients of micro-batches are such terms: after a few hundred of them, the sum is
 # hundreds of times as large as what comes next. In PyTorch `.grad` has the type of its
 # weight, so with bf16 weights it is exactly this sum. (Real gradients have different
 # sizes and signs, so they don't stop all at once; they lose more and more.)

@@ -30,7 +30,7 @@ from gpipe_edu.timeline import step_with_fault
 #
 # | name | what happens | what to change |
 # |---|---|---|
-# | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then fewer layers for it |
+# | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then, give it fewer layers |
 # | **uneven cut** | layers cost the same everywhere, and one rank has many more of them | the cut |
 # | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
 # | **no overlap** | a rank begins nothing while a message that it sends is on its way | send without waiting (`isend`) |
