@@ -158,7 +158,7 @@ def test_an_answer_gets_the_same_verdict_in_a_python_file_as_in_a_notebook(tmp_p
     text = script.read_text(encoding="utf-8")
     refuses = "    assert len(batch) >= M\n    return np.array_split(batch, M)\n"
     for body, told in (
-        (refuses, "is one of those that are asked for: when is it to refuse?"),
+        (refuses, "which it should accept: when should it refuse?"),
         (f"    batch.samples\n{refuses}", "Your code raised AttributeError on this call. It has to work: "),
     ):
         script.write_text(text.replace("    raise NotImplementedError\n", body), encoding="utf-8")

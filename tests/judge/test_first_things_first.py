@@ -68,8 +68,8 @@ def test_a_call_that_raised_comes_with_what_it_is_to_give():
 
 def test_a_recipe_that_is_called_is_no_error_of_ones_own():
     found = finding("ex12/interleaved", "calls_the_recipe")
-    assert found.because.startswith("A function is called that does what yours is to do")
-    assert found.trouble.message.startswith("interleaved is not there in this exercise")
+    assert found.because.startswith("Your code calls a function that does what yours should do")
+    assert found.trouble.message.startswith("interleaved is not available in this exercise")
 
 
 def test_the_part_that_is_whole_is_named():

@@ -27,7 +27,7 @@ def module(monkeypatch):
 
 
 def refuses(function):
-    with pytest.raises(RuntimeError, match="split_batch is not there in this exercise: `split` is to be"):
+    with pytest.raises(RuntimeError, match="split_batch is not available in this exercise: write `split` without it"):
         function([1, 2], 2)
     return True
 

@@ -128,6 +128,6 @@ def _tables(module: ModuleType) -> Iterator[dict[Any, Any]]:
 
 def _refusal(name: str, task: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise ReadyMade(f"{name} is not there in this exercise: `{task}` is to be written without it")
+        raise ReadyMade(f"{name} is not available in this exercise: write `{task}` without it")
 
     return refuse
