@@ -270,11 +270,11 @@ print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_s
 # %% [markdown]
 # ## Killed, and resumed on one device
 #
-# In a ring nobody can continue without the others. A training run on many devices ends
-# when one of them does, so it saves its state as it goes. `gpipe_edu train --save` does
-# this, here under torchrun with two ranks, the two stages of a pipeline. As soon as a
-# step is saved, the job is told to end at once, as happens when a cluster needs its
-# machines for another job.
+# In a ring no device can continue without the others. A training run on many devices
+# ends when one of them does, so it saves its state as it goes. `gpipe_edu train --save`
+# does this, here under torchrun with two ranks, the two stages of a pipeline. As soon
+# as a step is saved, the job is told to end at once, as happens when a cluster needs
+# its machines for another job.
 
 # %%
 import subprocess
