@@ -175,7 +175,7 @@ class MyGPipe(nn.Module):
     net: an nn.Sequential
     balance: as in `cut`
     checkpoint: which micro-batches are recomputed in the backward, on every stage, from
-        the stage's input: "always": all; "except_last": all but the last one there is;
+        the stage's input. "always": all; "except_last": all but the last one there is;
         "never": none
 
     Small print:
@@ -291,9 +291,9 @@ ge.compare(
 
 # %% [markdown]
 # As a [schedule](../docs/glossary.md#schedule), your calls are the goal from the top of
-# this page, and the doctor finds nothing wrong with them. But in the first chart
-# here, the stages take turns, because there is only one thread. More on this later;
-# first, does the pipeline learn?
+# this page, and the doctor finds nothing wrong with them. But in the measured chart the
+# stages take turns, because there is only one thread. More on this later; first, does
+# the pipeline learn?
 #
 # ## Train with it
 #

@@ -217,11 +217,11 @@ size = 50 * 512 * 8 // 1024
 print(f"one message of {size} KiB: {send * 1e3:.2f} ms (measured, the quickest of 200)")
 
 # %% [markdown]
-# Now real work for your two processes: 400 digits in 8
+# Now comes real work for your two processes: 400 digits in 8
 # [micro-batches](../docs/glossary.md#micro-batch), under 1F1B. Each process notes when
 # its ops begin and end, by the clock that both share; we keep the quickest of ten
-# steps. The plan above it uses the same mean op times, and the message time that you
-# have just seen.
+# steps. The plan, in the upper chart, uses the same mean op times, and the message time
+# that you have just seen.
 
 # %%
 torch.manual_seed(0)

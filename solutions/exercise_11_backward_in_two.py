@@ -47,7 +47,7 @@ print(
 
 # %% [markdown]
 # Here are two stages on two devices, planned with F = I = W = 1 and B = 2. The upper
-# chart has B, the lower one has each B split into I and W, so that device 0 gets its
+# chart has B; in the lower one, each B is split into I and W, so that device 0 gets its
 # gradient earlier.
 
 # %%
@@ -347,13 +347,13 @@ plot_bars(
 )
 
 # %% [markdown]
-# The gradients agree, and the idle time is a third of what it was. Memory is the price.
-# The cap counts micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch
-# that waits for its W holds `left` instead of `saved`, which is twice the bytes if
-# `left` is (dy, dz, du, x_hat, u, t). In bytes every device then holds more than
-# before, and the last one, where most Ws wait, holds twice as much as device 0 of 1F1B.
-# (The paper finds no more bytes for its Transformer, where W needs no more than the
-# whole backward does.)
+# The gradients agree, and the idle time is a third of 1F1B's. Memory is the price. The
+# cap counts micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that
+# waits for its W holds `left` instead of `saved`, which is twice the bytes if `left` is
+# (dy, dz, du, x_hat, u, t). In bytes every device then holds more than before, and the
+# last one, where most Ws wait, holds twice as much as device 0 of 1F1B. (The paper
+# finds no more bytes for its Transformer, where W needs no more than the whole backward
+# does.)
 #
 # ## The same row on PyTorch
 #

@@ -54,8 +54,8 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   Backwards go in the same groups, but begin with a device's last stage.
 # - **1F1B.** First come some forwards, as many as it takes until the first gradient can
 #   be back. Then come one forward and one backward in turn, and then the backwards that
-#   are left. To count the first forwards, you may take only the way to the model's end,
-#   or the way there and back. Both numbers are right here; after the task you will see
+#   are left. The number of first forwards may cover only the way to the model's end, or
+#   the way there and back. Both numbers are right here; after the task you will see
 #   what the second one gains.
 
 # %% [markdown]
@@ -126,9 +126,9 @@ check("ex12/interleaved", interleaved)
 predict("ex12/half-the-share")
 
 # %% [markdown]
-# A device works for M (F + B), into however many stages its share is cut. The rest of
-# the step is idle time. By the formula it is (K - 1)(F + B) / V, where F and B are
-# those of a whole device's share.
+# A device works for M (F + B), no matter how its share is cut. The rest of the step is
+# idle time. By the formula it is (K - 1)(F + B) / V, where F and B are those of a whole
+# device's share.
 
 # %%
 counted, by_formula, Vs = [], [], range(1, 9)

@@ -28,7 +28,7 @@ from gpipe_edu.view import plot_lines
 # ## A sum that stops
 #
 # bf16 has the range of fp32 in half the bytes, and pays with digits: it has 8 binary
-# digits, fp32 has 24.
+# digits, while fp32 has 24.
 
 # %%
 predict("ex14/plus-one")
