@@ -120,7 +120,7 @@ check("ex03/accumulation", train_step)
 #
 # Take two networks with the same weights. Your function trains one of them on one
 # device; `GPipe` trains the other in three stages, and accumulates gradients, too. Will
-# their weights stay the same?
+# the weights of the two networks stay equal?
 
 
 # %%

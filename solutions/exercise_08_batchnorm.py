@@ -22,9 +22,9 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## What a micro-batch sees
 #
-# The plot shows one feature of 32 digits in four micro-batches. Each dot is a sample,
-# each short line the mean of a [micro-batch](../docs/glossary.md#micro-batch), and the
-# dashed line the mean of all samples.
+# The plot shows one feature of 32 digits in four micro-batches. Each dot is a sample.
+# The solid line is at the mean of its [micro-batch](../docs/glossary.md#micro-batch),
+# the dashed line at the mean of all samples.
 
 # %%
 x, y, _, _ = digits()

@@ -2,9 +2,9 @@
 # # Exercise 14: the buffer's precision
 #
 # **Why care?** A pipeline adds up the gradients of many micro-batches. In bf16 this sum
-# stops growing: with a large M, the gradient is off by more than a tenth, and no error
-# is raised. The cure costs two bytes per weight, and every large training run pays
-# them.
+# loses more and more of what is added: with a large M, the gradient is off by more than
+# a tenth, and no error is raised. The cure costs two bytes per weight, and every large
+# training run pays them.
 #
 # **Difficulty** 2 of 3. **Time** 25 minutes. **You need** [lesson
 # 04](../notebooks/04_accumulation.ipynb), [exercise 03](exercise_03_accumulation.ipynb)
@@ -196,8 +196,8 @@ for wide in (True, False):
 
 # %% [markdown]
 # That is four bytes per weight instead of two, and an error below half a percent. In
-# the bill of mixed precision with Adam, it makes 18 bytes per weight: 2 for the bf16
-# weight, 4 for the gradient in fp32, 12 for the optimizer's fp32 copy and its two
+# the bill of mixed precision with Adam, the total is 18 bytes per weight: 2 for the
+# bf16 weight, 4 for the gradient in fp32, 12 for the optimizer's fp32 copy and its two
 # moments. For 8 billion weights the buffer is 32 GB; it is cut into pieces like the
 # rest, over stages and over replicas.
 

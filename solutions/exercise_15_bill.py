@@ -142,7 +142,7 @@ plot_bars(range(4), bars, across="device", up="GB, counted")
 #
 # Type your name, and you get your own numbers. Work out a plan with paper and pencil,
 # and fill it in. It should fit, leave no device unused, and have a bubble (K − 1) /
-# (V·M + K − 1) of at most a fifth. The cell after that says only whether the plan fits.
+# (V·M + K − 1) of at most a fifth. The plan's cell says only whether the plan fits.
 # Check the rest yourself: T·D·K = devices, K·V divides the blocks, D·M divides the
 # samples, and the bubble.
 
