@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Exercise 01: cut a mini-batch into micro-batches
 #
-# **Why care?** Everything in a pipeline waits for micro-batches, by their number. A cut
-# that loses a sample trains something else; a cut with one piece too few, which
-# `torch.chunk` may make, leaves a device waiting forever.
+# **Why care?** Every device in a pipeline waits for micro-batches by number: for 0,
+# then 1, and so on. A cut that loses a sample trains something else; a cut with one
+# piece too few, which `torch.chunk` may make, leaves a device waiting forever.
 #
 # **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
 # [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**

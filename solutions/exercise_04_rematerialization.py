@@ -102,7 +102,7 @@ class Stage:
         ### END SOLUTION
 
     def backward(self, m: int, dy):
-        """Add micro-batch m's gradients to `grads`; return that of its input.
+        """Add micro-batch m's gradients to `grads`; return the stage's input gradient.
 
         dy: the gradient of micro-batch m's output
         Returns an array of the shape that x had.

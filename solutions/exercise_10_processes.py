@@ -220,8 +220,8 @@ print(f"one message of {size} KiB: {send * 1e3:.2f} ms (measured, the quickest o
 # Now comes real work for your two processes: 400 digits in 8
 # [micro-batches](../docs/glossary.md#micro-batch), under 1F1B. Each process notes when
 # its ops begin and end, by the clock that both share; we keep the quickest of ten
-# steps. The plan, in the upper chart, uses the same mean op times, and the message time
-# that you have just seen.
+# steps. The plan, in the upper chart, uses the mean op times of that step, and the
+# message time that you have just seen.
 
 # %%
 torch.manual_seed(0)

@@ -176,8 +176,8 @@ plot_lines(
 # %% [markdown]
 # The lower line is the error of the forwards and backwards in bf16; M makes no
 # difference to it. The upper line starts near it, and at M = 1,024 about an eighth of
-# the gradient is wrong. That is not noise: the digits of late micro-batches were cut
-# off.
+# the gradient is wrong. That is not noise: the last bits of late micro-batches'
+# gradients were cut off.
 #
 # ## What the engines do, and what it costs
 #

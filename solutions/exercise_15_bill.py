@@ -58,8 +58,8 @@ predict("ex15/fullest")
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# Counting that one, there are at most V M in flight, since a device has no more than
-# that. Each of them is one micro-batch in *one* of the device's stages.
+# Counting that one, at most V M are in flight, since a device runs no more forwards
+# than that in a step. Each of them is one micro-batch in *one* of the device's stages.
 #
 # **Logits.** For each token of one micro-batch, the last device holds a number of 4
 # bytes for every word of the vocabulary; a tensor group divides these by T.

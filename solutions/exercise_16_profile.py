@@ -82,8 +82,8 @@ def diagnose(timeline, layers: list) -> tuple:
     - An uneven cut has at least two layers more on one rank than on any other.
     - The messages of a slow link, in both directions, take 8 times as long as others.
     - Without overlap, a rank begins nothing while a message that it sends is on its
-      way, from its `start` until it is `there`. Every other rank begins something
-      during some of its messages, at their very `start` for instance.
+      way, from its `start` until it is `there`. All other ranks begin something during
+      some of their messages, at the very `start` of one, for instance.
     - One layer more or less on one rank is not a fault. Nor is a single op that takes
       long.
     - `layers` is not changed.

@@ -363,7 +363,7 @@ def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
     with Sandbox(f"gpipe_edu.judge.tasks.{module}.perform", pack(space["function"]), 30) as sandbox:
         found = sandbox(**given).trouble
     assert found is not None
-    assert "is to be written without it" in found.message
+    assert "is not available in this exercise: write `" in found.message
 
 
 def test_an_error_without_words_is_that_error():

@@ -108,7 +108,7 @@ def test_what_gives_the_answer_away_is_hidden_from_the_function_alone():
 
     before = gpipe_edu.split_batch
     answer, _ = ask(function)
-    assert "is to be written without it" in answer.trouble.message
+    assert "is not available in this exercise: write `" in answer.trouble.message
     assert gpipe_edu.split_batch is before
     assert [len(piece) for piece in gpipe_edu.split_batch(np.arange(4), 2)] == [2, 2]
     assert given == [], "the function is a copy, and so is what it uses"
