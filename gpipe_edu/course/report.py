@@ -18,6 +18,8 @@ from . import asking
 
 _PRINTED = 400
 _GREEN, _AMBER, _RED = "#2E8B57", "#C77700", "#D1453B"
+_CHANGES_WHAT_IS_GIVEN = {"input-changed", "input-overwritten", "overwritten", "spoilt", "updated"}
+"""Promises: what computes later with what was changed goes wrong, and what shows there is not the reason."""
 _SHARES = {0.25: "a quarter", 0.5: "half"}
 
 
@@ -31,8 +33,11 @@ def as_markdown(report: Report) -> str:
             parts.append(_fence(block))
         if finding.trouble and finding.slip != "arguments" and (lines := _trouble(finding.trouble)):
             parts.append(_fence("\n".join(lines)))
+    broken = _broken(report)
     if report.state == "passed":
-        parts += [f"Besides: {one.because}" for one in _broken(report)[1:]]
+        parts += [f"Besides: {one.because}" for one in broken[1:]]
+    else:
+        parts += [f"It may come from this: {one.because}" for one in broken if one.slip in _CHANGES_WHAT_IS_GIVEN]
     if report.success:
         parts.append(report.success.words)
     if report.printed.strip() and finding:

@@ -17,6 +17,7 @@ from gpipe_edu.judge.findings import Finding, Report, Success, Unwritten
 from gpipe_edu.process import plain
 from gpipe_edu.process.packing import pack
 from tests.processes import printed
+from tests.solutions.bank import bank
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,20 @@ def test_two_promises_are_both_said_and_cost_half(home, capsys):
     assert text.count("Besides: ") == 1
     assert find_exercise("ex01/splitting").slips["view"] in text
     assert "In a class this costs half of the points." in text
+
+
+def test_a_wrong_one_that_has_changed_what_it_was_given_is_told_so(capsys):
+    """What showed first may be a consequence of it."""
+    (entry,) = (entry for entry in bank("ex11/block") if entry.name == "adds_into_dy")
+    spoils = find_exercise("ex11/block").slips["overwritten"].format(name="dy")
+    found = judging.judge(find_exercise("ex11/block"), pack(entry.function), 5)
+    assert found.state == "wrong"
+    assert f"It may come from this: {spoils}" in report.as_markdown(found)
+    plain = found._replace(passed_over=())
+    assert "It may come from this" not in report.as_markdown(plain)
+    (one,) = found.passed_over
+    other = found._replace(passed_over=(one._replace(slip="kept"),))
+    assert "It may come from this" not in report.as_markdown(other)
 
 
 def test_a_wrong_one_raises_and_shows_expected_came_difference_reason_and_seed(capsys):

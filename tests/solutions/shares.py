@@ -17,6 +17,7 @@ WRONG_BESIDES = {
     "recomputes_always": "where blocks are few, all kept takes less, and no plan is found",
     "a_device_is_never_full": "it finds no plan where the only one fits to the byte",
     "a_tenth_in_reserve": "the same",
+    "keeps_the_first_weights": "each step begins with the weights of the first",
     "sorts_the_callers_list": "layers no longer stand with their ranks",
 }
 """Answers of the bank that break a promise, and whose algorithm is wrong, too."""

@@ -241,7 +241,7 @@ def states_beside_it(rank, D, weights, gradients, state, adam, send, receive):
     return zero1_step(rank, D, weights, gradients, state, with_mine, send, receive)
 
 
-@BANK.wrong("state-touched")
+@BANK.wrong("more-in-state")
 def keeps_the_first_weights(rank, D, weights, gradients, state, adam, send, receive):
     weights = state.setdefault("weights", [piece.copy() for piece in weights])
     return zero1_step(rank, D, weights, gradients, state, adam, send, receive)
@@ -308,7 +308,8 @@ BANK.changed(
 )
 BANK.changed("other-state", "a_dict_in_it", ADAM, 'new[rank] = adam(weights[rank], mean, state.setdefault("adam", {}))')
 BANK.changed("state-touched", "counts_steps_too", MEAN, f"{MEAN}\n    state['t'] = state.get('t', 0) + 1")
-BANK.changed("state-touched", "keeps_weights_in_it", "return new", "state['weights'] = new\n    return new")
+BANK.changed("more-in-state", "keeps_weights_in_it", "return new", "state['weights'] = new\n    return new")
+BANK.changed("more-in-state", "notes_its_rank_in_it", MEAN, f"state['piece'] = rank\n    {MEAN}")
 BANK.changed("adam-exchanged", "gradient_first", ADAM, "new[rank] = adam(mean, weights[rank], state)")
 BANK.changed("fresh-state", "an_empty_state", ADAM, "new[rank] = adam(weights[rank], mean, {})")
 BANK.changed("fresh-state", "clears_the_state", "return new", "state.clear()\n    return new")

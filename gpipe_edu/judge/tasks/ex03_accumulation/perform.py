@@ -208,7 +208,8 @@ def _step(train_step: Any, watch: _StepWatch, loss_fn: Any, optimizer: Any, batc
     watch.look()
     is_one = isinstance(loss, torch.Tensor) and loss.numel() == 1
     has_graph = is_one and loss.requires_grad
-    loss = loss.item() if is_one else loss  # what was in our own hands is not left
+    is_number = is_one or (isinstance(loss, np.ndarray) and loss.ndim == 0)
+    loss = loss.item() if is_number else loss  # what was in our own hands is not left
     return WatchedStep(
         loss=loss,
         has_graph=has_graph,

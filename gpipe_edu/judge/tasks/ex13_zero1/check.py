@@ -57,7 +57,7 @@ def examine(exam: Exam, rng: Random) -> Success:
         _judge(exam, rng, rng.sample(range(7, 12), 3))
     with exam.blame_on("one-device"):
         _judge(exam, rng, [7])
-    with exam.blame_on("second-step", spare=["fresh-state", "other-state", "state-touched"]):
+    with exam.blame_on("second-step", spare=["fresh-state", "other-state", "state-touched", "more-in-state"]):
         _judge(exam, rng, [7, 6], steps=3)
     P = _judge(exam, rng, [250, 251, 250, 251], steps=4)
     return exam.success(P=P, own=250, state=2 * 250, whole=2 * P)
@@ -150,8 +150,9 @@ def _about_adam(device: DeviceAnswer, rank: int, step: _Step) -> Signs:
         came = f"a state that has seen {call.seen} calls"
         yield Sign("fresh-state", call.seen < step.number, f"a state that has seen {step.number}", came)
         yield Sign("other-state", not call.is_given, expected="`state` itself", came="another dict")
-    touched = call.is_given and not call.as_left
-    yield Sign("state-touched", touched, expected="what `adam` left in `state`", came="something else in it")
+    left = "what `adam` left in `state`"
+    yield Sign("state-touched", call.is_given and not call.as_left, expected=left, came="something else in it")
+    yield Sign("more-in-state", call.is_given and not call.alone, expected=left, came="more than that")
     yield from _about_the_gradient(call.gradient, rank, step)
 
 

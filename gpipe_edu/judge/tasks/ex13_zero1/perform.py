@@ -5,7 +5,7 @@ optimizer that notes what it is given.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class AdamCall(NamedTuple):
     """What Adam was given, and in which step.
 
     seen: how many calls its state has seen. is_given: whether that is the dict that the step was given. as_left:
-    whether there is in the given one what Adam has left in it, and nothing else.
+    whether what Adam has left is still in the given one. alone: whether nothing else is.
     """
 
     step: int
@@ -47,6 +47,7 @@ class AdamCall(NamedTuple):
     seen: int
     is_given: bool
     as_left: bool
+    alone: bool
 
 
 class DeviceAnswer(NamedTuple):
@@ -95,6 +96,10 @@ def step_in_process(
     return DeviceAnswer(answers, adam.calls)
 
 
+_KEPT: Final = {"t", "m", "v"}
+"""What Adam keeps in a state."""
+
+
 class _Adam:
     """The optimizer of a device, which notes what it is given. state: the device's own."""
 
@@ -105,11 +110,13 @@ class _Adam:
 
     def __call__(self, weight: Any, gradient: Any, state: Any) -> Any:
         ours, left = self.state, self._left
-        as_left = ours.keys() == left.keys() and all(np.array_equal(ours[name], left[name]) for name in left)
+        of_adam = ours.keys() & _KEPT
+        as_left = of_adam == left.keys() and all(np.array_equal(ours[name], left[name]) for name in left)
+        alone = ours.keys() == of_adam
         given = plain_arrays(weight), plain_arrays(gradient)
-        self.calls.append(AdamCall(self.step, *given, state.get("t", 0), state is ours, as_left))
+        self.calls.append(AdamCall(self.step, *given, state.get("t", 0), state is ours, as_left, alone))
         new = adam_of(weight, gradient, state, self._rate)
-        self._left = dict(ours)
+        self._left = {name: ours[name] for name in ours.keys() & _KEPT}
         return new
 
 
