@@ -27,6 +27,7 @@ def unwatched(function, *arguments, **named):
     from gpipe_edu.distributed.rank import this_watch
 
     this_watch().diary = None
+    torch.manual_seed(0)  # what ran in the process before has drawn numbers, on one rank perhaps more than on another
     return function(*arguments, **named)
 
 
