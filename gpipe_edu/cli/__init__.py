@@ -24,7 +24,7 @@ from gpipe_edu.teaching import commands as teaching
 from . import open as opening
 from . import schedule, train
 
-MEANT: Final = {
+_MEANT: Final = {
     "--gpus": "--devices",
     "--gpu": "--machine",
     "--hidden": "--width",
@@ -74,7 +74,7 @@ def _with_our_name(error: typer.TyperException) -> str:
     """What it says; of an option that this command knows by another name, with that name."""
     words, asked = error.format_message(), getattr(error, "option_name", None)
     context: Any = getattr(error, "ctx", None)
-    ours = MEANT.get(asked) if asked else None
+    ours = _MEANT.get(asked) if asked else None
     if ours is None or not any(ours in option.opts for option in context.command.params):
         return words
     return f"No such option: {asked}; here it is {ours}"

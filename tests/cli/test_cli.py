@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 import gpipe_edu as ge
+from gpipe_edu.cli import _MEANT
+from tests.each import each
 from tests.processes import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -239,3 +241,12 @@ def test_python_m_runs_it_in_a_process_of_its_own(options):
     )
     assert done.returncode == 0, done.stderr
     assert "50.0%" in done.stdout
+
+
+@each("theirs, ours", _MEANT.items())
+def test_what_other_tools_call_an_option_is_told_with_our_name(run, theirs, ours):
+    command, other = ("train", "plan") if ours == "--partitions" else ("plan", "schedule")
+    assert run(command, theirs, "8") == (2, "", f"error: No such option: {theirs}; here it is {ours}\n")
+    code, _, err = run(other, theirs, "8")  # a command that has none such
+    assert code == 2
+    assert "here it is" not in err

@@ -342,16 +342,5 @@ def test_a_table_is_no_wider_than_the_terminal(run, monkeypatch):
     assert heads[80][-1] == "total"
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [("--gpus", "--devices"), ("--hidden-size", "--width")])
-def test_what_other_tools_call_an_option_is_told_with_our_name(run, theirs, ours):
-    assert run(theirs, "8") == (2, "", f"error: No such option: {theirs}; here it is {ours}\n")
-
-
-def test_a_word_of_others_is_translated_only_where_the_command_has_ours(run):
-    code, _, err = run("--stages", "8")  # `train` has --partitions, `plan` has not
-    assert code == 2
-    assert "here it is" not in err
-
-
 def test_a_models_name_may_be_written_as_its_makers_do(run):
     assert run("--model", "Llama-3 8B", "--devices", "64")[1] == run("--model", "llama3-8b", "--devices", "64")[1]

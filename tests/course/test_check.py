@@ -123,7 +123,7 @@ def test_two_promises_are_both_said_and_cost_half(home, capsys):
     assert "In a class this costs half of the points." in text
 
 
-def test_a_wrong_one_that_has_changed_what_it_was_given_is_told_so(capsys):
+def test_a_wrong_one_that_has_changed_what_it_was_given_is_told_so():
     """What showed first may be a consequence of it."""
     (entry,) = (entry for entry in bank("ex11/block") if entry.name == "adds_into_dy")
     spoils = find_exercise("ex11/block").slips["overwritten"].format(name="dy")

@@ -9,7 +9,7 @@ from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, g
 from gpipe_edu.sizing.flags import SYSTEMS, lacking, where
 from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
-from gpipe_edu.sizing.planner import ANY, LONG, TIE, USUAL, bar, duration, size
+from gpipe_edu.sizing.planner import ANY, LONG, TIE, USUAL, _loss, bar, duration, size
 from gpipe_edu.sizing.systems import full_name
 from tests.each import each
 
@@ -103,11 +103,6 @@ def test_the_reason_says_when_to_use_a_pipeline_and_when_not():
         f"Of the ways weighed, a pipeline is fastest: the best without one, {slow.alone.knobs}, takes {times:.2f} times"
     )
     assert f"{said} as long: exchanges of replicas that no work hides cost" in slow.reason()
-    # The parts that are named make up the whole difference.
-    named = re.search(r"cost ([\d.]+) ms more(?:, all else ([\d.]+) ms (more|less))?", slow.reason())
-    rest = float(named[2] or 0) * (-1 if named[3] == "less" else 1)
-    lost = 1000 * (slow.alone.step - slow.best.step)
-    assert float(named[1]) + rest == pytest.approx(lost, abs=1000 * TIE * slow.best.step)
 
     one = Planner(JOB._replace(machine=MACHINE._replace(devices=1, memory=10e9)), PLAIN)
     assert "On one device there is nothing to divide." in one.reason()
@@ -309,6 +304,27 @@ def test_bars_are_as_long_as_their_share():
 
 def test_durations_are_readable():
     assert [duration(seconds) for seconds in (2.5, 0.0401, 3e-5)] == ["2.5 s", "40.1 ms", "30 µs"]
+
+
+def test_what_a_slower_plan_costs_adds_up(found):
+    words = r"takes [\d.]+ times as long: .* cost (?P<most>[^,]+) more(?:, all else (?P<rest>.+) (?P<sign>more|less))?"
+    signs = set()
+    for plan in found.plans:
+        told = re.fullmatch(words, _loss(plan, found.best))
+        if told is None:
+            assert plan.step <= (1 + TIE) * found.best.step
+            continue
+        rest = told["rest"] and seconds(told["rest"]) * (-1 if told["sign"] == "less" else 1)
+        lost = seconds(told["most"]) + (rest or 0.0)
+        assert lost == pytest.approx(plan.step - found.best.step, abs=TIE * found.best.step + 0.002 * abs(lost))
+        signs.add(told["sign"])
+    assert signs == {"more", "less", None}
+
+
+def seconds(text):
+    """What `duration` has written."""
+    number, unit = text.split()
+    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
 
 
 def test_plans_and_guides_show_themselves(found):
