@@ -18,7 +18,7 @@ from . import asking
 
 _PRINTED = 400
 _GREEN, _AMBER, _RED = "#2E8B57", "#C77700", "#D1453B"
-_CHANGES_WHAT_IS_GIVEN = {"input-changed", "input-overwritten", "overwritten", "spoilt", "updated"}
+_CHANGES_WHAT_IS_GIVEN = {"input-changed", "overwritten", "spoilt", "updated"}
 """Promises: what computes later with what was changed goes wrong, and what shows there is not the reason."""
 _SHARES = {0.25: "a quarter", 0.5: "half"}
 

@@ -181,12 +181,13 @@ def _stages_a_device(knobs: dict[str, Any], layers: int, K: int) -> int:
     if "layout" in knobs:
         return _whole_stages(len(balance_of_layout(knobs["layout"])), K, "the layout has")
     if "blocks_per_stage" in knobs:
-        return _whole_stages((layers - 2) // knobs["blocks_per_stage"], K, "so many blocks per stage make")
+        blocks = knobs["blocks_per_stage"]
+        return _whole_stages((layers - 2) // blocks, K, f"--num-layers-per-virtual-pipeline-stage {blocks} makes")
     if "parts" in knobs:
         return _whole_stages(len(knobs["parts"]), K, "the list of modules has")
     if "layers_per_stage" in knobs:
-        counted = layers - 2 + sum(_less(knobs))
-        return _whole_stages(-(-counted // knobs["layers_per_stage"]), K, "so many layers per stage make")
+        counted, each = layers - 2 + sum(_less(knobs)), knobs["layers_per_stage"]
+        return _whole_stages(-(-counted // each), K, f"pipeline_parallel_layers_per_stage {each} makes")
     schedule = knobs.get("schedule")
     return int(knobs.get("V") or (stages_per_device(schedule, None) if schedule and K > 1 else 1))
 

@@ -310,7 +310,7 @@ class Planner:
         """The first of the values whose job has a plan that fits."""
         return next((value for value in values if Planner(job(value), self.ways).fitting), None)
 
-    def lines(self, plans: Iterable[Plan], width: int = 120) -> list[str]:
+    def lines(self, plans: Iterable[Plan], width: float = inf) -> list[str]:
         """A table of `plans`, a line each below a heading. Sizes are those of the fullest device.
 
         width: of a line, in characters; a table that is wider goes without bars and without what the total is made of.

@@ -123,6 +123,11 @@ def test_two_promises_are_both_said_and_cost_half(home, capsys):
     assert "In a class this costs half of the points." in text
 
 
+def test_what_changes_what_is_given_is_a_promise_of_some_exercise():
+    promises = {slip for exercise in all_exercises().values() for slip in exercise.promises}
+    assert promises > report._CHANGES_WHAT_IS_GIVEN
+
+
 def test_a_wrong_one_that_has_changed_what_it_was_given_is_told_so():
     """What showed first may be a consequence of it."""
     (entry,) = (entry for entry in bank("ex11/block") if entry.name == "adds_into_dy")

@@ -83,6 +83,10 @@ def test_megatrons_cut_of_blocks():
         (f"{first} 15", "of 14 blocks those of the first and last rank leave -1 to 1 rank between them"),
         (f"{first} 4 --account-for-loss-in-pipeline-split", "leave out one or the other"),
         (f"{first} 4 --num-layers-per-virtual-pipeline-stage 1", f"takes {V}, and no --num-layers-per"),
+        (
+            "--num-layers-per-virtual-pipeline-stage 2",
+            "--num-layers-per-virtual-pipeline-stage 2 makes 7 stages of this model, which 2 ranks do not share evenly",
+        ),
     ):
         if isinstance(balance, str):
             with pytest.raises(ValueError, match=re.escape(balance)):
@@ -163,7 +167,7 @@ def test_torchtitans_cut_of_blocks(tmp_path):
         " --parallelism.pipeline_parallel_schedule Interleaved1F1B --parallelism.pipeline_parallel_layers_per_stage 4"
     )
     assert planned(text.format(2, 0, 0) + each).balance == (5, 4, 3, 4)
-    with pytest.raises(ValueError, match="so many layers per stage make 5 stages of this model"):
+    with pytest.raises(ValueError, match="^pipeline_parallel_layers_per_stage 4 makes 5 stages of this model"):
         planned(text.format(2, 2, 1) + each)
 
 

@@ -339,6 +339,17 @@ def test_plans_and_guides_show_themselves(found):
     assert all(f"cure: {cure}" in str(poor) for cure in poor.cures())
 
 
+def test_the_smallest_number_of_stages_per_device_is_always_weighed_a_larger_one_where_it_saves_enough_of_the_bubble():
+    job = Job(transformer(62, 64, 32, 500, heads=4), 1024, Machine(128, 1e9, 1e12, link=1e10))
+    ways = SearchSpace(zero=(0,), tensor=(1,), schedules=("interleaved",), recompute=("none",))
+    weighed = {(plan.K, plan.M, plan.V) for plan in Planner(job, ways).plans if plan.K > 1}
+    divisions = {(K, M) for K, M, _ in weighed}
+    for less, V in ((None, 2), (2, 4), (4, 8)):
+        saves = {(K, M) for K, M in divisions if less is None or (K - 1) / M * (1 / less - 1 / V) > 0.01}
+        assert {(K, M) for K, M, found in weighed if found == V} == {(K, M) for K, M in saves if K * V <= 64}
+        assert saves
+
+
 def test_a_plan_that_has_to_run_somewhere_does_and_is_the_best_of_those():
     job = Job(transformer(14, 64, 32, 500, heads=4, fused=False), 32, Machine(8, 1e9, 1e12, link=1e10, node=8))
     assert {ANY, *SYSTEMS} == {"any", "megatron", "torchtitan", "deepspeed"}

@@ -30,6 +30,7 @@ def test_an_answer_gets_its_verdict(entry, worker, record_property):
         assert not {"inf%", "nan%"} & set(report.first.came.split()), report
     else:
         assert (report.state, report.passed_over) == ("passed", ()), report
+        assert report.success.words, report
         assert abs(report.calls - find_exercise(entry.key).cases) <= 2  # learners are told "case 4 of 11"
 
 

@@ -118,6 +118,10 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
         found = [content for content in found if not isinstance(content, _Order)]
     elif nameless:
         raise nameless[0]
+    if folder and len(found) > 1:  # one alone is read, so that its error says what is wrong in it
+        other = [one for one in found if isinstance(one, _Order) and not looks_like_schedule(one.text)]
+        said += [f"left out: {one.file} is a text without ops" for one in other]
+        found = [content for content in found if content not in other]
     if not found:
         raise ValueError(f"{folder} holds no file that can be opened, {join_words(said, most=3)}. {_WANTED}")
     kinds = {type(content) for content in found}

@@ -170,6 +170,9 @@ changed("not-a-list", "a_dict_by_names", "return buffers", "return {i: s for i, 
 changed("zeros", "share_rounded_down", "len(a) / N", "len(a) // N")
 changed("frozen", "freezes_at_the_end", "return buffers", "net.requires_grad_(False)\n    return buffers")
 changed(
+    "frozen", "freezes_one_weight", "return buffers", "next(net.parameters()).requires_grad_(False)\n    return buffers"
+)
+changed(
     "added-in-double",
     "sums_in_double",
     "dtype=torch.float32",

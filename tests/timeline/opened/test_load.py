@@ -508,6 +508,21 @@ def test_a_folder_may_hold_other_files_and_folders(tmp_path):
     assert opened.said[1].startswith("left out: config.json is JSON of something else")
 
 
+def test_in_a_folder_texts_without_ops_are_left_out_and_said(tmp_path):
+    for name, text in (("readme.txt", "how it was measured"), ("notes.txt", "step 1"), ("rows.txt", "F0 B0\nF0 B0")):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match="holds no file that can be opened, left out: notes.txt is a text without ops"):
+        (tmp_path / "rows.txt").rename(tmp_path.parent / "rows.txt")
+        open_files(tmp_path)
+    (tmp_path.parent / "rows.txt").rename(tmp_path / "rows.txt")
+    opened = open_files(tmp_path)
+    assert opened.said[:2] == tuple(f"left out: {name}.txt is a text without ops" for name in ("notes", "readme"))
+    assert len(opened.found.rows) == 2
+    (tmp_path / "more.txt").write_text("F0 B0")
+    with pytest.raises(ValueError, match=r"more\.txt is an order of ops, .*, rows\.txt is an order of ops"):
+        open_files(tmp_path)
+
+
 def test_beside_traces_what_is_none_is_left_out_and_said(tmp_path):
     true = ge.simulate(ge.one_f_one_b(2, 4))
     traces.save_all(tmp_path, true)

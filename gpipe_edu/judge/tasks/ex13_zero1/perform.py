@@ -5,7 +5,7 @@ optimizer that notes what it is given.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,8 +96,9 @@ def step_in_process(
     return DeviceAnswer(answers, adam.calls)
 
 
-_KEPT: Final = {"t", "m", "v"}
-"""What Adam keeps in a state."""
+def _of_adam(state: dict[str, Any]) -> dict[str, Any]:
+    """What Adam keeps in a state, without what the learner keeps beside it."""
+    return {name: value for name, value in state.items() if name in ("t", "m", "v")}
 
 
 class _Adam:
@@ -109,14 +110,13 @@ class _Adam:
         self.step, self.calls = 0, list[AdamCall]()
 
     def __call__(self, weight: Any, gradient: Any, state: Any) -> Any:
-        ours, left = self.state, self._left
-        of_adam = ours.keys() & _KEPT
-        as_left = of_adam == left.keys() and all(np.array_equal(ours[name], left[name]) for name in left)
-        alone = ours.keys() == of_adam
+        ours, left, kept = self.state, self._left, _of_adam(self.state)
+        as_left = kept.keys() == left.keys() and all(np.array_equal(kept[name], left[name]) for name in left)
+        alone = ours.keys() == kept.keys()
         given = plain_arrays(weight), plain_arrays(gradient)
         self.calls.append(AdamCall(self.step, *given, state.get("t", 0), state is ours, as_left, alone))
         new = adam_of(weight, gradient, state, self._rate)
-        self._left = {name: ours[name] for name in ours.keys() & _KEPT}
+        self._left = _of_adam(ours)
         return new
 
 
