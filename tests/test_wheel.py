@@ -77,7 +77,7 @@ def installed(wheel, tmp_path):
 
 
 FORMS = {"notebooks": ".ipynb", "exercises": ".ipynb", "solutions": ".py", "docs": ".md", "lectures": ".toml"}
-COPY = "from gpipe_edu.course.commands.lab import *; print(*report_copies(workspace.copy(WORK), WORK), sep='\\n')"
+COPY = "from gpipe_edu.course.commands.set_up import *; print(*report_copies(workspace.copy(WORK), WORK), sep='\\n')"
 
 
 def test_both_are_what_an_index_takes_and_the_wheel_is_small(built, wheel):

@@ -53,7 +53,7 @@ app.command("open")(opening.run)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0, 1 for a schedule that cannot run, 2 for bad arguments."""
+    """Run the command line and exit: 0, 1 for a schedule that cannot run, 2 for bad arguments, 130 after Ctrl-C."""
     escape_on_terminals()
     try:
         code: Any = app(arguments, prog_name=program(), standalone_mode=False)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from gpipe_edu.base.validate import whole
 from gpipe_edu.pytorch.compiled import outside_of_graphs
-from gpipe_edu.pytorch.cut import cut
+from gpipe_edu.pytorch.cut_net import cut_net
 from gpipe_edu.pytorch.guards import (
     as_built,
     can_be_cut,
@@ -127,7 +127,7 @@ class Pipeline:
         builders: Builders | None = None
         if isinstance(net, (list, tuple)):
             builders, net = net, outline(net)
-        stages = cut(net, schedule.stages, balance)
+        stages = cut_net(net, schedule.stages, balance)
         weights_are_there(net)
         if builders is None:
             check_numbers(net)

@@ -17,7 +17,7 @@ from gpipe_edu.judge.judging import NotJudged
 from gpipe_edu.judge.pool import judge_apart
 from gpipe_edu.process.packing import Packed, pack
 
-from . import attempts
+from . import tries_and_hints
 from .notebook import frontend, output
 from .notebook.earlier_text import earlier_text
 from .report import as_markdown, cost, dot, drawings, headline
@@ -76,7 +76,7 @@ def judge_and_show(
         tell(0)
     if report.state == "unwritten":
         raise Unwritten(headline(report))
-    trouble = attempts.record(report, packed.digest)
+    trouble = tries_and_hints.record(report, packed.digest)
     show(report, trouble)
     if report.state == "wrong":
         raise NotYet(report)
@@ -84,7 +84,7 @@ def judge_and_show(
 
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
-    parts = dot(report) + as_markdown(report), cost(report), attempts.offer(report.key), trouble
+    parts = dot(report) + as_markdown(report), cost(report), tries_and_hints.offer(report.key), trouble
     output.show("\n\n".join(filter(None, parts)))
     source = report.first or report.success
     drawn = drawings(source.charts if source else ())

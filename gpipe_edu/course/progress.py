@@ -10,7 +10,7 @@ from gpipe_edu.judge.exercise import Exercise, all_exercises
 from gpipe_edu.puzzles.levels import LEVELS
 from gpipe_edu.puzzles.saved import SolvedLevels
 
-from . import attempts, challenge
+from . import challenge, tries_and_hints
 from .lessons import LESSONS, THREAD, Lesson, lesson
 from .notebook import output, short_lived
 from .predictions import question
@@ -74,7 +74,7 @@ class Progress:
         self.lessons = [_state_of(one) for one in LESSONS]
         self.puzzles = len(SolvedLevels().records)
         self.rows: list[tuple[Exercise, dict[str, Any]]] = [
-            (one, attempts.state(one.key)) for one in all_exercises().values()
+            (one, tries_and_hints.state(one.key)) for one in all_exercises().values()
         ]
 
     @property

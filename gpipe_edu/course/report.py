@@ -14,7 +14,7 @@ from gpipe_edu.timeline import Costs, Span, Timeline, simulate
 from gpipe_edu.timeline.simulate import replay
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 
-from . import asking
+from . import how_to_ask
 
 _PRINTED = 400
 _GREEN, _AMBER, _RED = "#2E8B57", "#C77700", "#D1453B"
@@ -147,7 +147,7 @@ def _trouble(trouble: Trouble) -> list[str]:
 
 def _again(report: Report) -> str:
     exercise = find_exercise(report.key)
-    return f"The same inputs again: {asking.check(report.key, exercise.function, report.seed)}."
+    return f"The same inputs again: {how_to_ask.check(report.key, exercise.function, report.seed)}."
 
 
 def _shorten(text: str) -> str:

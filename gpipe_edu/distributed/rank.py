@@ -19,10 +19,10 @@ import numpy as np
 
 from gpipe_edu.process import plain, stack_on_timeout
 from gpipe_edu.process.asking import asking
-from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.lines import lines_to
 from gpipe_edu.process.packing import unpack
 from gpipe_edu.process.parent import Parent, look_also_in
+from gpipe_edu.process.resource_limits import limit_memory
 from gpipe_edu.process.time_limit import wall
 
 _PRINTED: Final = 10_000

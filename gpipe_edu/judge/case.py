@@ -97,13 +97,13 @@ class Exam:
     def __init__(
         self,
         exercise: Exercise,
-        sandbox: Asked,
+        process: Asked,
         seed: int = 0,
         tell: Callable[[int], None] | None = None,
         anew: Callable[[], AbstractContextManager[Asked]] | None = None,
     ) -> None:
-        self.exercise, self._sandbox, self._tell = exercise, sandbox, tell
-        self._anew = anew or (lambda: nullcontext(sandbox))
+        self.exercise, self._process, self._tell = exercise, process, tell
+        self._anew = anew or (lambda: nullcontext(process))
         self.secret = Random(f"secret {seed}")
         self.replies: list[tuple[Reply, list[Any]]] = []
         self.passed_over: list[Finding] = []
@@ -136,8 +136,8 @@ class Exam:
             questions.append(question)
             return answer(question) if answer else None
 
-        with self._anew() if anew else nullcontext(self._sandbox) as sandbox:
-            reply = sandbox(answer and note_and_answer, **given)
+        with self._anew() if anew else nullcontext(self._process) as process:
+            reply = process(answer and note_and_answer, **given)
         self.replies.append((reply, questions))
         if reply.trouble and self.is_the_stub(reply.trouble):
             raise Unwritten
@@ -149,7 +149,7 @@ class Exam:
 
     def lines(self, found: Iterable[tuple[Any, ...]]) -> tuple[Line, ...]:
         """Those of the lines (file, number, function) that are the learner's own, with their texts."""
-        return self._sandbox.lines(found)
+        return self._process.lines(found)
 
     @contextmanager
     def blame_on(self, slip: str, *, spare: Collection[str] = (), **words: object) -> Iterator[None]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.judge.findings import Chart, Finding, Report, Success, Trouble, Unwritten
-from gpipe_edu.judge.host import MachineBusy, Sandbox
+from gpipe_edu.judge.learner_process import LearnerProcess, MachineBusy
 from gpipe_edu.judge.same_process import SameProcess
 from gpipe_edu.process.child import Start, fresh
 from gpipe_edu.process.enclosure import Enclosure
@@ -55,9 +55,11 @@ def judge(
     """
     if exercise.lacks:
         raise NotJudged(exercise.lacks)
-    room = _Room(exercise, packed, path, enclosure, SameProcess if same_process else partial(Sandbox, start=start))
-    with room.open() as sandbox:
-        exam = Exam(exercise, sandbox, seed, tell, room.open)
+    room = _Room(
+        exercise, packed, path, enclosure, SameProcess if same_process else partial(LearnerProcess, start=start)
+    )
+    with room.open() as process:
+        exam = Exam(exercise, process, seed, tell, room.open)
         finding, success, state, doubtful = None, None, "wrong", None
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"
@@ -74,7 +76,7 @@ def judge(
     if doubtful and room.is_right_alone(exam, doubtful, seed):
         finding = doubtful.finding._replace(slip="stays", because=exercise.sentence("stays", {}))
     over = tuple(exam.passed_over)
-    return Report(exercise.key, state, seed, exam.calls, finding, success, sandbox.printed, over)
+    return Report(exercise.key, state, seed, exam.calls, finding, success, process.printed, over)
 
 
 _TRIES: Final = 8
@@ -98,15 +100,15 @@ class _Room(NamedTuple):
         return True
 
     @contextmanager
-    def open(self) -> Iterator[Sandbox | SameProcess]:
+    def open(self) -> Iterator[LearnerProcess | SameProcess]:
         """A process for it. Raises MachineBusy, NotJudged."""
         more = {"enclosure": self.enclosure} if self.enclosure else {}
-        with self.kind(self.exercise.module, self.packed, self.exercise.seconds, self.path, **more) as sandbox:
+        with self.kind(self.exercise.module, self.packed, self.exercise.seconds, self.path, **more) as process:
             if self.enclosure:
-                missing = self.enclosure.missing(sandbox.held)
+                missing = self.enclosure.missing(process.held)
                 if missing:
                     raise NotJudged(f"the {self.enclosure.name} does not shut {' and '.join(missing)} here")
-            yield sandbox
+            yield process
 
 
 def unpack_report(data: tuple[Any, ...]) -> Report:

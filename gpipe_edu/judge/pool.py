@@ -20,16 +20,16 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.process import plain
 from gpipe_edu.process.child import Child, Start, command, fresh
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX, Enclosure
-from gpipe_edu.process.limits import ENVIRONMENT
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.probes import Confinement
+from gpipe_edu.process.resource_limits import ENVIRONMENT
 from gpipe_edu.process.time_limit import is_stopped, wall
 
 from . import worker
 from .exercise import Exercise
 from .findings import Report
-from .host import START
 from .judging import NotJudged, judge, unpack_report
+from .learner_process import START
 
 _LIMIT: Final = 3 * START
 """Seconds on top of the answer's own."""

@@ -1,7 +1,7 @@
 """A learner's function in the judge's own process, for where there are no others: Python in a browser.
 
-It answers as `sandbox.Sandbox` does: values travel as the same plain data, what would give the answer away is hidden
-while the learner's function runs, an endless loop is ended and printing without end, too. What it can't do, because
+It answers as `LearnerProcess` does: values travel as the same plain data, what would give the answer away is hidden
+while the learner's function runs, and an endless loop is ended, as is printing without end. What it can't do, because
 nothing stands outside: stop a loop inside a C function or one that catches everything (`except:`), survive `os._exit`,
 limit memory, or judge with a NumPy that the notebook has not touched. Then one restarts the kernel; answers that were
 kept are still there.
@@ -57,7 +57,7 @@ class SameProcess:
         pass
 
     def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
-        """As `Sandbox` does."""
+        """As `LearnerProcess` does."""
         if self._ended:
             return Reply(trouble=self._ended)
         question = plain.decode(plain.encode(given))

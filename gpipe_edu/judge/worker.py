@@ -22,14 +22,14 @@ from typing import Any, BinaryIO, Final
 from gpipe_edu.process import bubblewrap, fork_server, frames, orphans, plain
 from gpipe_edu.process.child import Start, fresh
 from gpipe_edu.process.enclosure import CONTAINER, ENCLOSURES, SANDBOX
-from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.parent import Parent
+from gpipe_edu.process.resource_limits import limit_memory
 from gpipe_edu.process.time_limit import is_stopped
 
 from .exercise import Exercise, find_exercise
-from .host import FOLDERS, MachineBusy, probe
 from .judging import NotJudged, judge
+from .learner_process import FOLDERS, MachineBusy, probe
 
 LOOK: Final = 0.5
 """Seconds between two looks whether a process was stopped. Once may be a Ctrl-Z in somebody's terminal."""

@@ -20,7 +20,7 @@ from . import system_calls
 from .child import command
 from .fork_server import ForkServer
 from .judges_files import FOLDER, open_files
-from .limits import ENVIRONMENT
+from .resource_limits import ENVIRONMENT
 
 SCRATCH: Final = "/scratch"
 """The only folder to write to. Not /tmp, where this package may lie."""

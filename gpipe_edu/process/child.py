@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from . import frames, orphans, stack_on_timeout
-from .limits import ENVIRONMENT
 from .lines import Line
+from .resource_limits import ENVIRONMENT
 
 KEPT, _TAIL = 2_000, 20_000
 """Characters kept of what it prints, at its beginning and at its end."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from . import bubblewrap, unprivileged
-from .limits import limit_use
 from .probes import Confinement, probe
+from .resource_limits import limit_use
 
 
 def _look_around(scratch: str, cpu_seconds: float, outside: str) -> Confinement:

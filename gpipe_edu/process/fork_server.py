@@ -26,7 +26,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, BinaryIO, Final, NoReturn
 
-from . import orphans, scratch_folder, task_limit
+from . import orphans, process_count, scratch_folder
 from .child import Start, fresh
 
 FORKED: Final = "GPIPE_EDUFORKED"
@@ -110,7 +110,7 @@ class ForkServer:
     def __init__(self, command: Sequence[str], descriptor: int) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(_PATIENCE)
-        self._group = task_limit.Group()
+        self._group = process_count.Group()
         with theirs:
             self._process = subprocess.Popen(
                 self._group.enter(command),
@@ -218,7 +218,7 @@ def load(modules: Sequence[str]) -> None:
 def main() -> None:
     """Serve until nobody asks any more."""
     _let_others_look(False)
-    task_limit.limit_user()
+    process_count.limit_user()
     orphans.adopt()
     nothing = os.open(os.devnull, os.O_RDWR)
     with socket.socket(fileno=os.dup(0)) as control:

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from . import orphans, system_calls, task_limit
-from .limits import limit_use
+from . import orphans, process_count, system_calls
 from .probes import Confinement, leads_out, refuses_calls
+from .resource_limits import limit_use
 
 _NOBODY: Final = 65534
 
@@ -28,7 +28,7 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
     os.chown(scratch, user, _NOBODY)
     os.chdir(scratch)
     limit_use(cpu_seconds)
-    task_limit.limit_user(2 * task_limit.TASKS)  # of all who are nobody, which several students' answers may be
+    process_count.limit_user(2 * process_count.TASKS)  # of all who are nobody, which several students' answers may be
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
     os.setresuid(user, user, user)

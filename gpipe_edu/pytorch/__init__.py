@@ -7,7 +7,7 @@
     def step(net, x, y, loss_fn, schedule):
         K, M = schedule.stages, schedule.micro_batches
         bounds = [0, *accumulate(balance_uniform(len(net), K))]
-        stages = [net[a:b] for a, b in pairwise(bounds)]              # cut.py
+        stages = [net[a:b] for a, b in pairwise(bounds)]              # cut_net.py
         targets, N, total = split_batch(y, M), len(x), 0.0
         arriving = {(m, 0): piece for m, piece in enumerate(split_batch(x, M))}
         inputs, outputs, gradients = {}, {}, {}                       # by micro-batch and stage

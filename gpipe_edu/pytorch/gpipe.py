@@ -22,7 +22,7 @@ from gpipe_edu.split import join_batch, split_batch
 from gpipe_edu.timeline import Timeline
 
 from .compiled import forms, is_compiled, outside_of_graphs
-from .cut import choose_schedule, cut, group, layer_counts, layers_of
+from .cut_net import choose_schedule, cut_net, group, layer_counts, layers_of
 from .guards import (
     Turn,
     can_be_compiled,
@@ -96,7 +96,7 @@ class GPipe(nn.Module):
             balance = layer_counts(balance)
             partitions = len(balance) if partitions is None else partitions
         K, M = whole("partitions", partitions, 1), whole("micro_batches", micro_batches, 1)
-        self._balance = tuple(map(len, cut(net, K, balance)))  # first, since a schedule for a mistyped K takes long
+        self._balance = tuple(map(len, cut_net(net, K, balance)))  # first, since a schedule for a mistyped K takes long
         self._schedule = choose_schedule(schedule, K, M, checkpoint)
         self._asked = schedule, checkpoint
         self._deferred = deferred_batch_norm

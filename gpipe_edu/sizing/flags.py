@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from gpipe_edu.base.words import join_words
 from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedule
 from gpipe_edu.schedule.recipes import form_of
-from gpipe_edu.split.layout import layout_of_balance
+from gpipe_edu.split.megatron_layout import layout_of_balance
 
 from .model import without_ends
 from .plan import Plan

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.split import balance_by_cost, balance_uniform
-from gpipe_edu.split.layout import balance_of_layout
+from gpipe_edu.split.megatron_layout import balance_of_layout
 
 from . import hugging_face
 from .job import Job

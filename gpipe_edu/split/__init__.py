@@ -1,6 +1,6 @@
 """Cutting: batches into micro-batches, layers into stages."""
 
-from .layout import balance_of_layout, layout_of_balance
+from .megatron_layout import balance_of_layout, layout_of_balance
 from .microbatch import join_batch, split_batch
 from .partition import balance_by_cost, balance_uniform
 

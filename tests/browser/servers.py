@@ -14,7 +14,7 @@ import urllib.request
 
 import nbformat
 
-from gpipe_edu.course.commands.lab import prepare
+from gpipe_edu.course.commands.set_up import prepare
 from tests import ports, preloaded
 from tests.processes import PATIENCE
 

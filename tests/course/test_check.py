@@ -9,7 +9,7 @@ import pytest
 from coloraide import Color
 
 from gpipe_edu.base import store
-from gpipe_edu.course import NotYet, attempts, check, hint, progress, report
+from gpipe_edu.course import NotYet, check, hint, progress, report, tries_and_hints
 from gpipe_edu.judge import judging, pool
 from gpipe_edu.judge.case import Wrong
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
@@ -60,7 +60,7 @@ def test_a_right_answer_passes_says_what_it_did_and_is_kept(capsys):
     assert text.startswith("ex02/clock: passed")
     assert "digits" in text
     assert "device 0" in text
-    assert attempts.state("ex02/clock")["passed"]
+    assert tries_and_hints.state("ex02/clock")["passed"]
 
 
 def without_a_refusal(batch, M):
@@ -156,7 +156,7 @@ def test_a_wrong_one_raises_and_shows_expected_came_difference_reason_and_seed(c
 def test_an_unwritten_one_is_not_implemented_and_no_try(capsys):
     with pytest.raises(NotImplementedError, match="clock is not written yet"):
         check("ex02/clock", clock)
-    assert attempts.state("ex02/clock")["tries"] == 0
+    assert tries_and_hints.state("ex02/clock")["tries"] == 0
 
 
 def test_an_error_of_theirs_is_shown_with_their_line_and_nothing_of_ours(capsys):
@@ -305,7 +305,7 @@ def test_what_the_check_has_found_may_have_a_hint_of_its_own(capsys):
         for state in ("passed", "wrong"):
             finding = Finding(slip, "because")
             over = (finding,) if state == "passed" else ()
-            attempts.record(
+            tries_and_hints.record(
                 Report(exercise.key, state, 1, 1, None if over else finding, passed_over=over), state + slip
             )
             hint("ex01/splitting")
@@ -315,7 +315,7 @@ def test_what_the_check_has_found_may_have_a_hint_of_its_own(capsys):
 def test_a_damaged_entry_is_taken_for_an_empty_one():
     with store.change("exercises") as kept:
         kept["ex02/clock"] = {"tries": "many", "seen": 3}
-    assert attempts.state("ex02/clock")["tries"] == 0
+    assert tries_and_hints.state("ex02/clock")["tries"] == 0
     check("ex02/clock", right)
 
 
@@ -336,7 +336,7 @@ def test_not_implemented_somewhere_else_is_an_error_of_theirs_and_a_try(capsys):
 
     with pytest.raises(NotYet, match="Your code raised NotImplementedError on this call"):
         check("ex02/clock", clock)
-    assert attempts.state("ex02/clock")["tries"] == 1
+    assert tries_and_hints.state("ex02/clock")["tries"] == 1
 
 
 def test_reports_travel_whole():

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gpipe_edu.course import NotYet, attempts, check, reset, solution
+from gpipe_edu.course import NotYet, check, reset, solution, tries_and_hints
 from gpipe_edu.course.building import build, places
 from gpipe_edu.judge import judging, pool, worker
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.host import MachineBusy, Sandbox
+from gpipe_edu.judge.learner_process import LearnerProcess, MachineBusy
 from gpipe_edu.process import child, time_limit
 from gpipe_edu.process.packing import pack
 from tests.processes import printed, running
@@ -123,7 +123,7 @@ def test_without_pytorch_an_answer_that_needs_it_is_not_judged_and_is_no_try(mon
         "Your answer was not judged: ex13/ring needs PyTorch, which is not here: "
         f'{sys.executable} -m pip install "gpipe_edu[torch]"'
     )
-    assert attempts.state("ex13/ring")["tries"] == 0
+    assert tries_and_hints.state("ex13/ring")["tries"] == 0
 
 
 def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
@@ -132,7 +132,7 @@ def test_a_loop_that_runs_when_the_function_is_unpacked_has_the_answer_s_time():
             return exec, ("while True: pass",)
 
     slow = Slow()
-    with Sandbox("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: slow), 0.5) as sandbox:
+    with LearnerProcess("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: slow), 0.5) as sandbox:
         assert sandbox(K=1, M=1).trouble.kind == "stopped"
 
 
@@ -158,7 +158,7 @@ def test_time_that_others_take_is_not_the_answer_s():
     loop = [sys.executable, "-c", "while True: pass"]
     busy = [os.posix_spawn(loop[0], loop, os.environ, setsid=True) for _ in range(10)]
     try:
-        with Sandbox("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(works), 1) as sandbox:
+        with LearnerProcess("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(works), 1) as sandbox:
             reply = sandbox(batch=[1], M=1)
     finally:
         for pid in busy:
@@ -178,7 +178,7 @@ def test_the_time_of_a_thread_counts(monkeypatch):
         thread.start()
         thread.join()
 
-    with Sandbox("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(waits_for_a_thread), 0.5) as sandbox:
+    with LearnerProcess("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(waits_for_a_thread), 0.5) as sandbox:
         assert sandbox(batch=[1], M=1).trouble.kind == "stopped"
 
 
@@ -187,7 +187,7 @@ def test_an_answer_that_was_kept_from_working_is_judged_again_and_never_called_w
     monkeypatch.setattr(time_limit.TimeLimit, "over", False)
     with (
         pytest.raises(MachineBusy),
-        Sandbox("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
+        LearnerProcess("gpipe_edu.judge.tasks.ex02_clock.perform", pack(lambda K, M: time.sleep(60)), 5) as sandbox,
     ):
         sandbox(K=1, M=1)
     asked = []

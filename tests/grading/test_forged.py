@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from gpipe_edu.course.cut import Answer
+from gpipe_edu.course.cut_answer import Answer
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.judging import judge
 from gpipe_edu.teaching.authoring.verdicts import SEED

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gpipe_edu.course import cut as cutting
+from gpipe_edu.course import cut_answer as cutting
 from gpipe_edu.course.building import places
-from gpipe_edu.course.cut import cut
+from gpipe_edu.course.cut_answer import cut_answer
 from gpipe_edu.course.submitted_notebook import cell
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.guest.statements import make
@@ -63,7 +63,7 @@ def test_ours_is_called_wherever_the_answer_stands():
     """Above the function that it builds on, below it, or without it; and whatever the learner's names are."""
     wrong, mine = "clock = lambda K, M: 7", "import gpipe_edu as ge\n" + ON_CLOCK
     for texts in ((wrong, mine), (mine, wrong), (mine,), (mine, wrong, "clock.__name__ = 'mine'")):
-        found = cut(find_exercise(ROWS_KEY), cells(*texts))
+        found = cut_answer(find_exercise(ROWS_KEY), cells(*texts))
         assert found.earlier == CLOCK_KEY
         rows = make(found.with_ours().parts, "f_then_b")(2, 2)
         assert [(op.kind, op.micro_batch) for op in rows[1]] == [("F", 0), ("F", 1), ("B", 1), ("B", 0)]
@@ -71,13 +71,13 @@ def test_ours_is_called_wherever_the_answer_stands():
 
 
 def test_what_uses_no_earlier_answer_stands_alone():
-    found = cut(find_exercise(ROWS_KEY), cells(CLOCK, "import gpipe_edu as ge\n" + ALONE))
+    found = cut_answer(find_exercise(ROWS_KEY), cells(CLOCK, "import gpipe_edu as ge\n" + ALONE))
     assert (found.earlier, found.on_ours) == ("", ())
-    assert cut(find_exercise(CLOCK_KEY), cells(CLOCK)).earlier == ""
+    assert cut_answer(find_exercise(CLOCK_KEY), cells(CLOCK)).earlier == ""
 
 
 def test_a_name_of_another_notebook_is_no_earlier_answer():
-    stage = cut(
+    stage = cut_answer(
         find_exercise("ex04/checkpoint"), cells(CLOCK, "def forward(stages, x, again):\n    return clock(2, 3)")
     )
     assert stage.earlier == ""
@@ -86,7 +86,7 @@ def test_a_name_of_another_notebook_is_no_earlier_answer():
 def test_without_the_solutions_an_answer_stands_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(places, "ROOT", tmp_path)
     cutting._ours.cache_clear()
-    assert cut(find_exercise(ROWS_KEY), cells(CLOCK, ON_CLOCK)).earlier == ""
+    assert cut_answer(find_exercise(ROWS_KEY), cells(CLOCK, ON_CLOCK)).earlier == ""
     cutting._ours.cache_clear()
 
 

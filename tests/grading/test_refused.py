@@ -10,7 +10,7 @@ import pytest
 
 from gpipe_edu.course import submitted_notebook
 from gpipe_edu.judge.findings import Chart, Finding, Report
-from gpipe_edu.process import limited
+from gpipe_edu.process import distrusted_files
 from gpipe_edu.teaching.grading import feedback_pages, file_listing, grade, submissions
 from gpipe_edu.teaching.grading.marks import mark
 
@@ -265,7 +265,7 @@ def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch
         return whole(exercise, cells)
 
     monkeypatch.setattr(submissions, "cut", endless)
-    monkeypatch.setattr(limited, "CPU", 1)
+    monkeypatch.setattr(distrusted_files, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
     assert {mark.state for mark in marks["bob"].values()} == {"refused"}
@@ -284,7 +284,7 @@ def test_an_archive_that_takes_too_long_to_list_is_one_student_s(two, tmp_path, 
 
     (two / "bob" / BOOK).unlink()
     monkeypatch.setattr(file_listing, "_in_archive", endless)
-    monkeypatch.setattr(limited, "CPU", 1)
+    monkeypatch.setattr(distrusted_files, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}
     assert marks["bob"]["ex02/clock"].why == "work.zip takes more than 1 seconds of computing"

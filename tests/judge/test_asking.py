@@ -9,7 +9,7 @@ from time import monotonic, sleep
 import pytest
 
 from gpipe_edu.judge import host
-from gpipe_edu.judge.host import Sandbox
+from gpipe_edu.judge.learner_process import LearnerProcess
 from gpipe_edu.judge.same_process import SameProcess
 from gpipe_edu.process import time_limit
 from gpipe_edu.process.packing import pack
@@ -29,7 +29,7 @@ def twice(ask, a, b):
     return ask((ask((a, b)), b))
 
 
-@pytest.mark.parametrize("kind", [Sandbox, SameProcess])
+@pytest.mark.parametrize("kind", [LearnerProcess, SameProcess])
 def test_a_question_is_answered_by_the_judge(kind):
     with kind(MODULE, pack(twice), 10, [ROOT]) as sandbox:
         assert sandbox(add, a=1, b=2).value == 5
@@ -50,7 +50,7 @@ def test_threads_ask_one_at_a_time():
             thread.join()
         return found
 
-    with Sandbox(MODULE, pack(in_threads), 30, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(in_threads), 30, [ROOT]) as sandbox:
         assert sandbox(add).value == [[number + more for more in range(30)] for number in range(8)]
 
 
@@ -61,7 +61,7 @@ def test_one_who_only_asks_is_stopped(monkeypatch):
         while True:
             ask((1, 2))
 
-    with Sandbox(MODULE, pack(without_end), 0.5, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(without_end), 0.5, [ROOT]) as sandbox:
         assert sandbox(add).trouble.kind == "stopped"
 
 
@@ -71,13 +71,13 @@ def test_one_who_asks_too_often_is_stopped(monkeypatch):
             ask((1, 2))
 
     monkeypatch.setattr(host, "_SAID", 300_000)
-    with Sandbox(MODULE, pack(without_end), 30, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(without_end), 30, [ROOT]) as sandbox:
         kind, message, *_ = sandbox(add).trouble
     assert (kind, message) == ("MemoryError", "what it hands over is more than 0.3 MB")
 
 
 def test_one_who_asks_where_nothing_is_to_be_asked_is_ended():
-    with Sandbox(MODULE, pack(lambda ask: ask((1, 2))), 10, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(lambda ask: ask((1, 2))), 10, [ROOT]) as sandbox:
         assert sandbox().trouble.kind == "unreadable"
 
 
@@ -96,7 +96,7 @@ def test_to_ask_now_and_then_gains_little_time(monkeypatch):
             ask((1, 2))
 
     asked = []
-    with Sandbox(MODULE, pack(now_and_then), 2, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(now_and_then), 2, [ROOT]) as sandbox:
         assert sandbox(lambda question: asked.append(question) or add(question)).trouble.kind == "stopped"
     assert len(asked) < 150, "two seconds hold 22 questions, and as much again is excused; 38 s hold 400"
 
@@ -136,7 +136,7 @@ def test_what_is_said_of_an_error_is_cut_to_length():
         said = '{"tuple": [null, {"tuple": ["KIND", "KIND", {"list": []}, {"list": ["KIND"]}]}]}'
         plain.encode = lambda value: said.replace("KIND", "x" * 100_000).encode()
 
-    with Sandbox(MODULE, pack(at_length), 10, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(at_length), 10, [ROOT]) as sandbox:
         kind, message, _, bases, _ = sandbox(add).trouble
     assert (len(kind), len(message), list(map(len, bases))) == (200, 1000, [200])
 
@@ -166,6 +166,6 @@ def test_a_question_that_the_judge_cannot_answer_ends_it():
     def nonsense(ask):
         ask("none")
 
-    with Sandbox(MODULE, pack(nonsense), 10, [ROOT]) as sandbox:
+    with LearnerProcess(MODULE, pack(nonsense), 10, [ROOT]) as sandbox:
         assert sandbox(add).trouble.kind == "unreadable"
         assert sandbox(add).trouble.kind == "unreadable"

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from gpipe_edu.judge import pool, worker
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.host import FOLDERS
+from gpipe_edu.judge.learner_process import FOLDERS
 from gpipe_edu.judge.pool import Judges, Outcome, Task, Worker, Workplace
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX
 from gpipe_edu.process.packing import Packed, pack

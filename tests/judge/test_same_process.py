@@ -12,7 +12,7 @@ import pytest
 import gpipe_edu
 from gpipe_edu.judge import pool
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.host import Sandbox
+from gpipe_edu.judge.learner_process import LearnerProcess
 from gpipe_edu.judge.same_process import SameProcess
 from gpipe_edu.process.packing import pack
 
@@ -61,7 +61,7 @@ def is_missing_something(batch, M):
     ids=lambda function: function.__name__,
 )
 def test_it_answers_as_the_sandbox_does(function):
-    (here, place), (there, sandbox) = ask(function), ask(function, asked=Sandbox)
+    (here, place), (there, sandbox) = ask(function), ask(function, asked=LearnerProcess)
     assert repr(here) == repr(there)
     assert place.printed == sandbox.printed
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpipe_edu.judge.host import Sandbox, probe
-from gpipe_edu.process import bubblewrap, judges_files, system_calls, task_limit, time_limit
+from gpipe_edu.judge.learner_process import LearnerProcess, probe
+from gpipe_edu.process import bubblewrap, judges_files, process_count, system_calls, time_limit
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.packing import pack
 from gpipe_edu.process.probes import Confinement
@@ -121,7 +121,7 @@ def inside(server):
         text = textwrap.dedent(inspect.getsource(function))
         space = {}
         exec(compile(f"{text}\nanswer = lambda batch, M: {function.__name__}(*batch)", "<answer>", "exec"), space)
-        with Sandbox(MODULE, pack(space["answer"]), 30, enclosure=SANDBOX, start=server.start) as sandbox:
+        with LearnerProcess(MODULE, pack(space["answer"]), 30, enclosure=SANDBOX, start=server.start) as sandbox:
             assert sandbox.held == Confinement(True, True, True, True)
             reply = sandbox(batch=list(values), M=1)
         if reply.trouble:
@@ -297,7 +297,7 @@ def test_it_starts_so_many_processes_and_no_more(inside, monkeypatch):
     """However fast it does: it is not counted here, as whoever counts them may be too slow."""
     monkeypatch.setattr(time_limit, "MOST", 10_000)
     (made,) = inside(fork_until_refused)
-    assert task_limit.TASKS // 2 < made < task_limit.TASKS
+    assert process_count.TASKS // 2 < made < process_count.TASKS
 
 
 def test_what_lies_outside_is_not_even_there(inside, tmp_path):

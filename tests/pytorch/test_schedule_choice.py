@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.pytorch.cut import choose_schedule
+from gpipe_edu.pytorch.cut_net import choose_schedule
 
 RECIPES = {"naive": ge.naive, "gpipe": ge.gpipe, "1f1b": ge.one_f_one_b, "zero_bubble": ge.zero_bubble}
 

@@ -11,7 +11,7 @@ from gpipe_edu.cli import main
 from gpipe_edu.sizing import Job, Machine, Plan, transformer
 from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, command, flags, lacking
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
-from gpipe_edu.split.layout import balance_of_layout
+from gpipe_edu.split.megatron_layout import balance_of_layout
 from tests.each import each
 
 pytestmark = pytest.mark.slow

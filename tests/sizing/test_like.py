@@ -167,7 +167,7 @@ def test_torchtitans_cut_of_blocks(tmp_path):
         " --parallelism.pipeline_parallel_schedule Interleaved1F1B --parallelism.pipeline_parallel_layers_per_stage 4"
     )
     assert planned(text.format(2, 0, 0) + each).balance == (5, 4, 3, 4)
-    with pytest.raises(ValueError, match="^pipeline_parallel_layers_per_stage 4 makes 5 stages of this model"):
+    with pytest.raises(ValueError, match=r"^pipeline_parallel_layers_per_stage 4 makes 5 stages of this model"):
         planned(text.format(2, 2, 1) + each)
 
 

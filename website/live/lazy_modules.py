@@ -63,7 +63,7 @@ ARCHIVES = {
         *("urllib.request", "urllib.robotparser"),
         *("numpy.conftest", "numpy.core", "numpy.f2py", "numpy.fft", "numpy.polynomial", "numpy.testing"),
         *("gpipe_edu.cli", "gpipe_edu.cluster", "gpipe_edu.distributed", "gpipe_edu.pytorch", "gpipe_edu.teaching"),
-        *("gpipe_edu.base.terminal", "gpipe_edu.course.commands", "gpipe_edu.course.cut"),
+        *("gpipe_edu.base.terminal", "gpipe_edu.course.commands", "gpipe_edu.course.cut_answer"),
         *("gpipe_edu.course.submitted_notebook", "gpipe_edu.puzzles.command"),
         *(f"{_TASKS}.{exercise}" for exercise in ("ex04_checkpoint", "ex05_stages", "ex05_wrapper")),
         *(f"{_TASKS}.{exercise}" for exercise in ("ex10_processes", "ex14_buffer")),

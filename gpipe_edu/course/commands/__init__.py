@@ -6,19 +6,19 @@ import typer
 
 from gpipe_edu.base.terminal import PASSED_ON
 
-from . import check, lab
+from . import exercises, set_up
 
 
 def mount(app: typer.Typer) -> None:
     """Give each command its name. `build`, for those who change the course, is not listed."""
-    app.command("lab", context_settings=PASSED_ON)(lab.run)
-    app.command("copy")(lab.copy)
-    app.command("progress")(check.progress)
-    app.command("check")(check.check)
-    app.command("watch")(check.watch)
-    app.command("hint")(check.hint)
-    app.command("solution")(check.solution)
-    app.command("script")(check.script)
-    app.command("reset")(check.reset)
-    app.command("environment")(lab.environment)
-    app.command("build", hidden=True)(check.build)
+    app.command("lab", context_settings=PASSED_ON)(set_up.run)
+    app.command("copy")(set_up.copy)
+    app.command("progress")(exercises.progress)
+    app.command("check")(exercises.check)
+    app.command("watch")(exercises.watch)
+    app.command("hint")(exercises.hint)
+    app.command("solution")(exercises.solution)
+    app.command("script")(exercises.script)
+    app.command("reset")(exercises.reset)
+    app.command("environment")(set_up.environment)
+    app.command("build", hidden=True)(exercises.build)

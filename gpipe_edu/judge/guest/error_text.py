@@ -12,7 +12,7 @@ _LONGEST, _LONGEST_NAME, _MOST_LINES, _MOST_BASES = 1000, 200, 6, 50
 
 
 def describe_error(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
-    """(kind, message, where, bases) as `sandbox.Trouble` has them.
+    """(kind, message, where, bases) as `findings.Trouble` has them.
 
     sources: the learner's files. missing: what of the notebook could not come along, by name, with its type.
     """

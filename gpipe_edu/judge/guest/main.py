@@ -15,8 +15,8 @@ from numpy.random import seed as seed_numpy  # now, as files of it may be out of
 from gpipe_edu.process import packing, plain, stack_on_timeout
 from gpipe_edu.process.asking import MARK, asking
 from gpipe_edu.process.enclosure import ENCLOSURES
-from gpipe_edu.process.limits import limit_memory
 from gpipe_edu.process.parent import Parent, look_also_in
+from gpipe_edu.process.resource_limits import limit_memory
 
 from .error_text import describe_error
 from .hiding import Hidden, forget_judges

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gpipe_edu.pytorch.cut import cut
+from gpipe_edu.pytorch.cut_net import cut_net
 from gpipe_edu.pytorch.skip import Stash, Take, shelf, skip_ways
 from gpipe_edu.pytorch.stage import MAIN
 from gpipe_edu.pytorch.values import Value, check, tensors
@@ -37,7 +37,7 @@ def traffic(net: nn.Sequential, sample: Value, balance: Sequence[int]) -> list[C
 
     The layers are copied first, so nothing of `net` changes. Raises TypeError or ValueError as `GPipe` does.
     """
-    groups = cut(copy.deepcopy(net), len(balance), balance)
+    groups = cut_net(copy.deepcopy(net), len(balance), balance)
     ways = skip_ways(groups)
     sent = []
     value = check(sample, "the sample")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from gpipe_edu.course import submitted_notebook
 from gpipe_edu.course.building.build import notebook_text
-from gpipe_edu.course.cut import Answer, cut
+from gpipe_edu.course.cut_answer import Answer, cut_answer
 from gpipe_edu.judge.findings import Finding, Report
 from gpipe_edu.judge.pool import Outcome, Task
 from gpipe_edu.process.packing import Packed, pack
@@ -95,7 +95,7 @@ def _cells(material: Material, marked: bool) -> list[submitted_notebook.Cell]:
 
 
 def _solution(material: Material) -> Answer:
-    return cut(material.exercise, _cells(material, marked=True))
+    return cut_answer(material.exercise, _cells(material, marked=True))
 
 
 def _stub(material: Material) -> Answer:

@@ -13,7 +13,7 @@ from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
 from gpipe_edu.judge.pool import HERE
 from gpipe_edu.process import orphans
-from gpipe_edu.teaching.grading import by_hand, grade, gradebook, late, marks, submissions, tables
+from gpipe_edu.teaching.grading import by_hand, grade, late, marks, marks_tables, platform_gradebook, submissions
 from gpipe_edu.teaching.grading import container as containers
 from gpipe_edu.teaching.grading.marks import as_text, worth
 from gpipe_edu.teaching.grading.roster import Roster, read_roster
@@ -80,8 +80,8 @@ def _class(
     column: str,
 ) -> int:
     who = read_roster(roster, list(handed_in.students), handed_in.numbers) if roster else None
-    target = gradebook.find_target(who, column) if who else None
-    handed_in = gradebook.with_times(handed_in, who) if who else handed_in
+    target = platform_gradebook.find_target(who, column) if who else None
+    handed_in = platform_gradebook.with_times(handed_in, who) if who else handed_in
     say(f"Hand-ins: {handed_in.layout}; {plural(len(handed_in.students), 'student')}.")
     if deadlines:
         say(late.clocks(handed_in))
@@ -114,15 +114,15 @@ def _grade_all(
     out: Path,
     wish: grade.Wish,
     who: Roster | None,
-    target: gradebook.Target | None,
+    target: platform_gradebook.Target | None,
 ) -> tuple[grade.Class, list[str]]:
     """Grade, and write all files; returns what was made for a platform, too. Raises ValueError if a disk is full."""
     from gpipe_edu.teaching.grading import feedback_pages  # loads the charts
 
     try:
         graded = feedback_pages.write(out, grade.grade(handed_in, out, wish, say))
-        tables.write(out, graded, who)
-        told = [gradebook.write_gradebook(out, graded, who, target)] if who and target else []
+        marks_tables.write(out, graded, who)
+        told = [platform_gradebook.write_gradebook(out, graded, who, target)] if who and target else []
     except OSError as error:
         raise ValueError(
             f"{error.filename or out} can't be written: {error.strerror or error}. What has been judged is kept in "

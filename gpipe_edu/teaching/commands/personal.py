@@ -14,7 +14,7 @@ from gpipe_edu.base.atomic_write import write_whole
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
 from gpipe_edu.course.submitted_notebook import Refused, bytes_of, refusing
-from gpipe_edu.teaching.grading import tables
+from gpipe_edu.teaching.grading import marks_tables
 from gpipe_edu.teaching.grading.submissions import file_name
 from gpipe_edu.teaching.handouts import kit, quiz
 from gpipe_edu.teaching.handouts import personal as own
@@ -67,7 +67,7 @@ def _mark(folder: Path, answers: Path) -> int:
             share, told = _share_earned(answers / f"{file_name(name, taken)}.txt", asked[name])
             rows.append([name, f"{share:.3f}", told])
         text = io.StringIO(newline="")
-        csv.writer(text).writerows([tables.safe(cell) for cell in row] for row in rows)
+        csv.writer(text).writerows([marks_tables.safe(cell) for cell in row] for row in rows)
         write_whole(folder / "personal.csv", text.getvalue())
     print(f"{folder / 'personal.csv'}: {plural(len(rows) - 1, 'student')}.")
     return 0

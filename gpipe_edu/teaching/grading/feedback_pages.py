@@ -26,10 +26,10 @@ from gpipe_edu.view.compare import compare
 from gpipe_edu.view.html import fill
 
 from .grade import Class
-from .gradebook import write_feedback
 from .marks import STATES, Mark, number, points
+from .marks_tables import total
+from .platform_gradebook import write_feedback
 from .submissions import file_name
-from .tables import total
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 

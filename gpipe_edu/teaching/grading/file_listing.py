@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from gpipe_edu.course.submitted_notebook import LARGEST, Refused, bytes_of, refusing
-from gpipe_edu.process import limited
+from gpipe_edu.process import distrusted_files
 
 _BOOK: Final = re.compile(r"(?P<stem>.+)\.(ipynb(\.txt|\.json)?|py)", re.IGNORECASE | re.DOTALL)
 """A notebook's name, also as browsers and mail programs change it."""
@@ -237,8 +237,8 @@ def _list_apart(archive: _Archive, notes: list[str]) -> Iterator[File]:
         told: list[str] = []
         return told, [file._replace(read=_none) for file in one.files(told)]
 
-    (found,) = limited.each(look, [archive])
-    if isinstance(found, limited.TooMuch):
+    (found,) = distrusted_files.each(look, [archive])
+    if isinstance(found, distrusted_files.TooMuch):
         raise Refused(f"{archive.name.name} {found}")
     told, files = found
     notes += told

@@ -18,11 +18,11 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 from gpipe_edu.base.words import plural
-from gpipe_edu.course.cut import Answer, load_ours
+from gpipe_edu.course.cut_answer import Answer, load_ours
 from gpipe_edu.course.submitted_notebook import Refused, refusing
 from gpipe_edu.judge.exercise import all_exercises
 from gpipe_edu.judge.pool import HERE, Judges, Outcome, Task, Workplace
-from gpipe_edu.process import limited
+from gpipe_edu.process import distrusted_files
 
 from .by_hand import override, read_overrides
 from .file_listing import File
@@ -179,8 +179,12 @@ class _Reading:
     def __iter__(self) -> Iterator[dict[str, Found]]:
         students = self._handed_in.students
         load_ours(self._keys)
-        for name, found in zip(students, limited.each(self._read, students.items()), strict=True):
-            row = self._refuse(f"what {name} has handed in {found}") if isinstance(found, limited.TooMuch) else found
+        for name, found in zip(students, distrusted_files.each(self._read, students.items()), strict=True):
+            row = (
+                self._refuse(f"what {name} has handed in {found}")
+                if isinstance(found, distrusted_files.TooMuch)
+                else found
+            )
             self.answers[name] = {key: one._replace(seeds=self._seeds_for(name, one)) for key, one in row.items()}
             yield self.answers[name]
 

@@ -14,12 +14,12 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from gpipe_edu.course.cut import Answer, cut, may_have
+from gpipe_edu.course.cut_answer import Answer, cut_answer, may_have
 from gpipe_edu.course.submitted_notebook import Refused, read, refusing
 from gpipe_edu.judge.exercise import Exercise, all_exercises
 
 from .file_listing import UNKNOWN, File, Sent, is_book, list_files, make_unreadable, may_answer, readable
-from .layouts import Layout, by_expression, detect_layout
+from .hand_in_names import Layout, by_expression, detect_layout
 
 _MOST_OF_ONE: Final = 100
 """Notebooks of one student."""
@@ -151,7 +151,7 @@ def find_answers(files: Sequence[File], keys: Sequence[str]) -> dict[str, Found]
 def _book(file: File, keys: Sequence[str]) -> _Book:
     """Raises Refused."""
     cells = read(file.read(), file.path.name)
-    answers = {key: cut(all_exercises()[key], cells) for key in keys if may_have(all_exercises()[key], cells)}
+    answers = {key: cut_answer(all_exercises()[key], cells) for key in keys if may_have(all_exercises()[key], cells)}
     named = {cell.grade_id for cell in cells}
     return _Book(file, answers, frozenset(key for key in keys if f"{all_exercises()[key].cell}-answer" in named))
 

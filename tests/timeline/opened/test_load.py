@@ -509,12 +509,13 @@ def test_a_folder_may_hold_other_files_and_folders(tmp_path):
 
 
 def test_in_a_folder_texts_without_ops_are_left_out_and_said(tmp_path):
-    for name, text in (("readme.txt", "how it was measured"), ("notes.txt", "step 1"), ("rows.txt", "F0 B0\nF0 B0")):
+    for name, text in (("readme.txt", "how it was measured"), ("notes.txt", "step 1")):
         (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match="holds no file that can be opened, left out: notes.txt is a text without ops"):
-        (tmp_path / "rows.txt").rename(tmp_path.parent / "rows.txt")
+    with pytest.raises(
+        ValueError, match=r"holds no file that can be opened, left out: notes\.txt is a text without ops"
+    ):
         open_files(tmp_path)
-    (tmp_path.parent / "rows.txt").rename(tmp_path / "rows.txt")
+    (tmp_path / "rows.txt").write_text("F0 B0\nF0 B0")
     opened = open_files(tmp_path)
     assert opened.said[:2] == tuple(f"left out: {name}.txt is a text without ops" for name in ("notes", "readme"))
     assert len(opened.found.rows) == 2

@@ -1,4 +1,4 @@
-"""Limits for a learner's process: one thread, and no more memory than a laptop can spare."""
+"""Limits that the system keeps for a learner's process: one thread, memory, CPU time, the size and number of files."""
 
 from __future__ import annotations
 

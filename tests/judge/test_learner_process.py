@@ -13,13 +13,13 @@ from itertools import count
 import numpy as np
 import pytest
 
-from gpipe_edu.judge import host
+from gpipe_edu.judge import learner_process
 from gpipe_edu.judge.case import Exam, Wrong
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import GROWS, Reply, Trouble
-from gpipe_edu.judge.host import MachineBusy, Sandbox
-from gpipe_edu.process.limits import MEMORY
+from gpipe_edu.judge.learner_process import LearnerProcess, MachineBusy
 from gpipe_edu.process.packing import pack
+from gpipe_edu.process.resource_limits import MEMORY
 from gpipe_edu.process.time_limit import TimeLimit, is_stopped
 from tests.processes import runs, until
 
@@ -29,7 +29,7 @@ MODULE = "gpipe_edu.judge.tasks.ex01_splitting.perform"
 
 
 def ask(function, seconds=30, times=1, module=MODULE):
-    with Sandbox(module, pack(function), seconds) as sandbox:
+    with LearnerProcess(module, pack(function), seconds) as sandbox:
         answers = [sandbox(batch=np.arange(4), M=2) for _ in range(times)]
     return answers[-1], sandbox
 
@@ -79,7 +79,7 @@ def test_one_that_has_stopped_itself_is_ended_whatever_it_is_asked(tmp_path):
         return [M]
 
     mark = tmp_path / "pid"
-    with Sandbox(MODULE, pack(function), 1) as sandbox:
+    with LearnerProcess(MODULE, pack(function), 1) as sandbox:
         assert sandbox(batch=np.arange(4), M=2).value[0] == [2]
         until(lambda: is_stopped(int(mark.read_text())))
         assert sandbox(batch=np.zeros(100_000), M=2).trouble.kind == "stopped"
@@ -230,13 +230,13 @@ def test_folders_within_folders_are_too_much_and_leave_nothing(tmp_path, monkeyp
 def test_a_process_that_cannot_begin_is_no_verdict_on_the_answer(tmp_path):
     (tmp_path / "broken.py").write_text("raise SystemExit('no room for it')")
     with pytest.raises(MachineBusy, match=r"^the process for the answer could not begin: no room for it$"):
-        Sandbox("broken", pack(lambda batch, M: [M]), 30, [str(tmp_path)]).__enter__()
+        LearnerProcess("broken", pack(lambda batch, M: [M]), 30, [str(tmp_path)]).__enter__()
 
 
 @pytest.fixture
 def not_looked_at(monkeypatch):
     """What a process holds, so that only its own limit counts."""
-    monkeypatch.setattr(host, "_RUNAWAY", 2**60)
+    monkeypatch.setattr(learner_process, "_RUNAWAY", 2**60)
 
 
 def test_what_takes_far_more_memory_than_right_answers_is_stopped_at_once():
@@ -360,7 +360,7 @@ def test_what_gives_the_answer_away_is_not_there_under_any_name(module, path):
     space = {"path": path}
     exec("def function(*given):\n    import sys, gpipe_edu, numpy as np\n    return eval(path)", space)
     given = {"ex01_splitting": {"batch": np.arange(4), "M": 2}}.get(module, {"K": 2, "M": 4})
-    with Sandbox(f"gpipe_edu.judge.tasks.{module}.perform", pack(space["function"]), 30) as sandbox:
+    with LearnerProcess(f"gpipe_edu.judge.tasks.{module}.perform", pack(space["function"]), 30) as sandbox:
         found = sandbox(**given).trouble
     assert found is not None
     assert "is not available in this exercise: write `" in found.message

@@ -17,7 +17,7 @@ from gpipe_edu.split import balance_uniform
 from .guards import buffers_stay_in_one_stage, not_sharded, plain_sequential
 
 
-def cut(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
+def cut_net(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
     """The layers of each of K stages, as even as possible unless `balance` has their numbers.
 
     Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for

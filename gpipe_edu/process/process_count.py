@@ -1,4 +1,4 @@
-"""How many processes and threads a sandbox may have: whoever forks in a loop doubles them faster than anyone can count.
+"""How many processes and threads a sandbox may have: a fork in a loop doubles them faster than anyone can count.
 
 For a plain user the limit is that of the user whom the sandbox has, counted in its user namespace alone since Linux
 5.14. No such limit holds for root, who can make a cgroup instead.

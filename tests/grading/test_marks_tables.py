@@ -2,15 +2,15 @@
 
 import pytest
 
-from gpipe_edu.course.cut import Answer
+from gpipe_edu.course.cut_answer import Answer
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import Finding, Report
 from gpipe_edu.teaching.grading import feedback_pages
 from gpipe_edu.teaching.grading.grade import Class, _find_alike, _mark
 from gpipe_edu.teaching.grading.marks import Mark, as_text, mark
+from gpipe_edu.teaching.grading.marks_tables import safe, write
 from gpipe_edu.teaching.grading.roster import read_roster
 from gpipe_edu.teaching.grading.submissions import Found, HandedIn
-from gpipe_edu.teaching.grading.tables import safe, write
 from tests.grading.classroom import table
 
 KEY = "ex02/clock"

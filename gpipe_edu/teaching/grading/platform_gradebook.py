@@ -21,9 +21,9 @@ from gpipe_edu.base.words import join_words, plural
 from .file_listing import Sent
 from .grade import Class
 from .marks import number, points
+from .marks_tables import total
 from .roster import Roster
 from .submissions import HandedIn
-from .tables import total
 
 GRADEBOOK: Final = "gradebook.csv"
 FEEDBACK: Final = "moodle_feedback.zip"

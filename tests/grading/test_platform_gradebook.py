@@ -8,11 +8,17 @@ from datetime import datetime
 
 import pytest
 
-from gpipe_edu.teaching.grading import gradebook
+from gpipe_edu.teaching.grading import platform_gradebook
 from gpipe_edu.teaching.grading.grade import Class
-from gpipe_edu.teaching.grading.gradebook import Target, find_target, with_times, write_feedback, write_gradebook
 from gpipe_edu.teaching.grading.late import clocks
 from gpipe_edu.teaching.grading.marks import Mark
+from gpipe_edu.teaching.grading.platform_gradebook import (
+    Target,
+    find_target,
+    with_times,
+    write_feedback,
+    write_gradebook,
+)
 from gpipe_edu.teaching.grading.roster import read_roster
 from gpipe_edu.teaching.grading.submissions import find
 
@@ -154,7 +160,7 @@ def test_moodle_takes_the_zip_of_feedback_back(tmp_path, ending):
     handed_in = find(place)
     pages = {name: f"the page of {name} \ud800" for name in handed_in.students}
     write_feedback(tmp_path, pages, handed_in)
-    with zipfile.ZipFile(tmp_path / gradebook.FEEDBACK) as archive:
+    with zipfile.ZipFile(tmp_path / platform_gradebook.FEEDBACK) as archive:
         read = {moodle_reads(name): archive.read(name).decode() for name in archive.namelist()}
     assert read == {
         ("51", "assignsubmission_file", "feedback.html"): r"the page of Ada L \ud800",
@@ -165,7 +171,7 @@ def test_moodle_takes_the_zip_of_feedback_back(tmp_path, ending):
 
 def test_others_get_no_zip_for_moodle(tmp_path):
     write_feedback(tmp_path, {"ada": "page"}, find(lay(tmp_path / "in", f"ada/{BOOK}")))
-    assert not (tmp_path / gradebook.FEEDBACK).exists()
+    assert not (tmp_path / platform_gradebook.FEEDBACK).exists()
 
 
 def test_clones_of_github_classroom_are_their_users(tmp_path):

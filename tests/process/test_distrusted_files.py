@@ -7,13 +7,16 @@ import time
 import psutil
 import pytest
 
-from gpipe_edu.process import limited
+from gpipe_edu.process import distrusted_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="without forks there are no limits")]
 
 
 def of_each(function, *items):
-    return [str(found) if isinstance(found, limited.TooMuch) else found for found in limited.each(function, items)]
+    return [
+        str(found) if isinstance(found, distrusted_files.TooMuch) else found
+        for found in distrusted_files.each(function, items)
+    ]
 
 
 def test_each_has_its_result_in_order_from_a_process_of_its_own():
@@ -28,12 +31,12 @@ def test_one_that_computes_without_end_takes_no_other_s_time(monkeypatch):
             pass
         return item
 
-    monkeypatch.setattr(limited, "CPU", 1)
+    monkeypatch.setattr(distrusted_files, "CPU", 1)
     assert of_each(compute, "a", "endless", "b") == ["a", "takes more than 1 seconds of computing", "b"]
 
 
 def test_one_that_waits_without_end_is_ended(monkeypatch):
-    monkeypatch.setattr(limited, "WALL", 0.5)
+    monkeypatch.setattr(distrusted_files, "WALL", 0.5)
     found = of_each(lambda item: time.sleep(600) if item else "there", 1, 0)
     assert found == ["takes more than 0 seconds", "there"]
 
@@ -70,7 +73,7 @@ def test_a_result_that_can_not_travel_is_an_error():
 
 def test_one_who_asks_no_further_leaves_nothing_running():
     before = psutil.Process().children()
-    results = limited.each(lambda item: item, range(1000))
+    results = distrusted_files.each(lambda item: item, range(1000))
     assert next(results) == 0
     results.close()
     assert psutil.Process().children() == before

@@ -98,7 +98,7 @@ def _sources(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
     return tuple((name, "\n".join(text)) for name, text in lines.items())
 
 
-def cut(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
+def cut_answer(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     """The answer to a task from the cells of a notebook."""
     code = [cell for cell in cells if cell.kind == "code"]
     sources = _sources(code)
@@ -170,7 +170,7 @@ def _ours(key: str) -> _Statement | None:
         for one in percent_format.read(master.read_text(encoding="utf-8"))
         if one.kind == "code"
     ]
-    source, name = "\n".join(text for _, _, text in cut(exercise, cells).parts), exercise.function
+    source, name = "\n".join(text for _, _, text in cut_answer(exercise, cells).parts), exercise.function
     text = f"{name} = (lambda own: exec({source!r}, own) or own[{name!r}])({{'__name__': 'ours'}})"
     return _Statement(cells[0], ast.parse(text).body[0], text, True, frozenset({name}), frozenset())
 

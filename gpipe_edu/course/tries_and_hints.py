@@ -14,7 +14,7 @@ from gpipe_edu.base import store
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.findings import Report
 
-from . import asking
+from . import how_to_ask
 from .building import build, percent_format, places
 from .notebook import output
 
@@ -51,10 +51,10 @@ def offer(key: str) -> str:
     """What to look at after a try: our solution if it was right, otherwise a hint."""
     now = state(key)
     if now["passed"]:
-        return f"Our way to write it: {asking.solution(key)}."
+        return f"Our way to write it: {how_to_ask.solution(key)}."
     if now["hints"] < 3 and now["tries"] > now["tries_at_hint"]:
-        return f"Stuck? {asking.hint(key)} has hint {now['hints'] + 1} of 3."
-    return f"Stuck? {asking.hint(key)} shows the hints again." if now["hints"] else ""
+        return f"Stuck? {how_to_ask.hint(key)} has hint {now['hints'] + 1} of 3."
+    return f"Stuck? {how_to_ask.hint(key)} shows the hints again." if now["hints"] else ""
 
 
 def hint(key: str) -> None:
@@ -75,7 +75,7 @@ def hint(key: str) -> None:
         more = "another" if now["hints"] else "your own"
         last = f"Hint {now['hints'] + 1} of 3 comes after {more} try: change the code and check it."
     else:
-        last = f"That was all. {asking.solution(key, give_up=True)} shows one way to write it."
+        last = f"That was all. {how_to_ask.solution(key, give_up=True)} shows one way to write it."
     own = exercise.hint_for(now["slip"])
     shown = [f"**To what the check has found:** {own}"] if own else []
     shown += [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
@@ -126,7 +126,7 @@ def solution(key: str, give_up: bool = False) -> None:
     exercise = find_exercise(key)
     key = exercise.key
     if not state(key)["passed"] and not give_up:
-        output.show(f"Not solved yet. To see a solution all the same: {asking.solution(key, give_up=True)}.")
+        output.show(f"Not solved yet. To see a solution all the same: {how_to_ask.solution(key, give_up=True)}.")
         return
     master = places.ROOT / "solutions" / f"{exercise.notebook}.py"
     if not master.is_file():

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import program
-from gpipe_edu.course import asking, attempts
+from gpipe_edu.course import how_to_ask, tries_and_hints
 from gpipe_edu.course import progress as how_far
 from gpipe_edu.course import reset as start_anew
 from gpipe_edu.course import solution as show_solution
@@ -27,7 +27,7 @@ from gpipe_edu.course.building.build import define_terms, write_script
 from gpipe_edu.course.building.build import exercise as exercise_notebook
 from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.check import NotYet, judge_and_show
-from gpipe_edu.course.cut import cut
+from gpipe_edu.course.cut_answer import cut_answer
 from gpipe_edu.course.submitted_notebook import Refused, of
 from gpipe_edu.judge.exercise import Exercise, all_exercises, parts_of
 
@@ -75,9 +75,9 @@ def watch(key: Key, notebook: Notebook = None) -> int:
 
 def hint(key: Key) -> int:
     """Show the next hint, if a try has earned it, and all earlier ones."""
-    with bad_arguments(), asking.from_a_terminal():
+    with bad_arguments(), how_to_ask.from_a_terminal():
         for one in find(key):
-            attempts.hint(one.key)
+            tries_and_hints.hint(one.key)
     return 0
 
 
@@ -86,7 +86,7 @@ def solution(
     give_up: Annotated[bool, typer.Option("--give-up", help="Before the exercise is solved, too.")] = False,
 ) -> int:
     """Show one way to write an exercise that is solved."""
-    with bad_arguments(), asking.from_a_terminal():
+    with bad_arguments(), how_to_ask.from_a_terminal():
         for one in find(key):
             show_solution(one.key, give_up=give_up)
     return 0
@@ -137,7 +137,7 @@ def _has_answer(exercise: Exercise, path: Path) -> bool:
         cells = of(path)
     except Refused:
         return False
-    return any(cut(one, cells).state == "cut" for one in parts_of(exercise.key.partition("/")[0]))
+    return any(cut_answer(one, cells).state == "cut" for one in parts_of(exercise.key.partition("/")[0]))
 
 
 def look(wanted: list[Exercise], notebook: Path, seed: int | None = None) -> bool:
@@ -149,14 +149,14 @@ def look(wanted: list[Exercise], notebook: Path, seed: int | None = None) -> boo
         return False
     passed = 0
     for one in wanted:
-        answer = cut(one, cells)
+        answer = cut_answer(one, cells)
         for note in answer.notes:
             print(note)
         if answer.state != "cut":
             print(f"{one.key}: {_NOTHING[answer.state].format(one.function, notebook.name)}.")
             continue
         try:
-            with asking.from_a_terminal(), _telling(one) as tell:
+            with how_to_ask.from_a_terminal(), _telling(one) as tell:
                 judge_and_show(one, answer.pack(), seed, tell)
             passed += 1
         except NotYet:

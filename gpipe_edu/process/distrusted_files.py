@@ -19,7 +19,7 @@ import psutil
 
 from . import frames
 from .fork_server import piped
-from .limits import MEMORY, limit_memory
+from .resource_limits import MEMORY, limit_memory
 
 CPU: Final = 60
 """Seconds of computing for one item."""

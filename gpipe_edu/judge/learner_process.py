@@ -19,10 +19,10 @@ from gpipe_edu.process import plain
 from gpipe_edu.process.asking import MARK, Ask
 from gpipe_edu.process.child import FLOOD, Child, Start, fresh
 from gpipe_edu.process.enclosure import Enclosure
-from gpipe_edu.process.limits import MEMORY
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.probes import Confinement
+from gpipe_edu.process.resource_limits import MEMORY
 from gpipe_edu.process.scratch_folder import delete, holds_more
 from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
 
@@ -64,16 +64,16 @@ class MachineBusy(Exception):
 
 def probe(enclosure: Enclosure, start: Start) -> Confinement:
     """What is shut off from an answer there. Raises MachineBusy."""
-    sandbox = Sandbox(guest.__name__, Packed("", b"", {}, {}, ""), START, enclosure=enclosure, start=start)
+    process = LearnerProcess(guest.__name__, Packed("", b"", {}, {}, ""), START, enclosure=enclosure, start=start)
     try:
-        sandbox.begin()
-        return sandbox.held
+        process.begin()
+        return process.held
     finally:
-        sandbox.close()
+        process.close()
 
 
-class Sandbox:
-    """`with Sandbox(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
+class LearnerProcess:
+    """`with LearnerProcess(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
 
     enclosure: where the process runs, and `held` says what is shut there; None for the learner's own answer. start: how
     the process is started.
@@ -114,7 +114,7 @@ class Sandbox:
         }
         self.held = Confinement()
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> LearnerProcess:
         try:
             self.begin()
             self._child.send(self._packed.body)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gpipe_edu.course.cut import cut, may_have
+from gpipe_edu.course.cut_answer import cut_answer, may_have
 from gpipe_edu.course.submitted_notebook import LARGEST, Cell, Refused, read
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.guest.statements import make
@@ -23,7 +23,7 @@ def cells(*texts):
 
 
 def made(*texts):
-    answer = cut(CLOCK_TASK, cells(*texts))
+    answer = cut_answer(CLOCK_TASK, cells(*texts))
     assert answer.state == "cut", answer
     return answer, make(answer.parts, "clock")
 
@@ -82,7 +82,7 @@ def test_what_a_loop_a_call_or_a_with_has_made_comes_along():
 
 
 def test_a_definition_that_fails_is_told():
-    answer = cut(CLOCK_TASK, cells("@lost\ndef helper():\n    pass", "def clock(K, M):\n    return helper()"))
+    answer = cut_answer(CLOCK_TASK, cells("@lost\ndef helper():\n    pass", "def clock(K, M):\n    return helper()"))
     with pytest.raises(NameError, match="lost"):
         make(answer.parts, "clock")
 
@@ -97,7 +97,7 @@ def test_long_hand_ins_are_cut_in_little_time(kind):
         "newlines": "\n" * 40_000 + "a0 = 1",
     }[kind]
     began = time.process_time()
-    answer = cut(CLOCK_TASK, cells(text, "def clock(K, M):\n    return a0"))
+    answer = cut_answer(CLOCK_TASK, cells(text, "def clock(K, M):\n    return a0"))
     assert answer.parts[-1][2] == "def clock(K, M):\n    return a0"
     assert len(answer.parts) == {"chain": n, "semicolons": n, "newlines": 1}[kind] + 1
     assert time.process_time() - began < 20
@@ -136,7 +136,7 @@ def test_a_cell_that_is_no_python_spoils_no_other():
 
 
 def test_an_answer_that_is_no_python_is_broken_at_its_line():
-    answer = cut(CLOCK_TASK, cells("x = 1", "def clock(K, M):\n    return [[(t\n"))
+    answer = cut_answer(CLOCK_TASK, cells("x = 1", "def clock(K, M):\n    return [[(t\n"))
     assert answer.state == "broken"
     assert answer.notes[0].startswith("code cell 2, line 2")
 
@@ -144,22 +144,24 @@ def test_an_answer_that_is_no_python_is_broken_at_its_line():
 @each("key", all_exercises())
 def test_a_released_notebook_is_unwritten_and_a_solved_one_whole(key):
     exercise = find_exercise(key)
-    unsolved = cut(exercise, read(json.dumps(notebook(exercise.notebook)).encode()))
+    unsolved = cut_answer(exercise, read(json.dumps(notebook(exercise.notebook)).encode()))
     assert unsolved.state == ("cut" if exercise.function[0].isupper() else "unwritten")
-    assert cut(exercise, read(json.dumps(solved(exercise.notebook)).encode())).state == "cut"
+    assert cut_answer(exercise, read(json.dumps(solved(exercise.notebook)).encode())).state == "cut"
 
 
 def test_a_cell_written_below_the_check_counts_and_is_told():
     book = notebook("exercise_02_clock")
     book["cells"].append(code(CLOCK))
-    answer = cut(CLOCK_TASK, read(json.dumps(book).encode()))
+    answer = cut_answer(CLOCK_TASK, read(json.dumps(book).encode()))
     assert answer.state == "cut"
     assert "after its check cell" in " ".join(answer.notes)
 
 
 def test_equal_answers_are_one_and_others_are_not():
-    first, second = (cut(CLOCK_TASK, read(json.dumps(answered({"ex02/clock": CLOCK})).encode())) for _ in range(2))
-    other = cut(CLOCK_TASK, read(json.dumps(answered({"ex02/clock": CLOCK.replace("K - 1", "K")})).encode()))
+    first, second = (
+        cut_answer(CLOCK_TASK, read(json.dumps(answered({"ex02/clock": CLOCK})).encode())) for _ in range(2)
+    )
+    other = cut_answer(CLOCK_TASK, read(json.dumps(answered({"ex02/clock": CLOCK.replace("K - 1", "K")})).encode()))
     assert first.digest == second.digest != other.digest
 
 
@@ -168,7 +170,7 @@ def test_equal_answers_are_one_and_others_are_not():
     ["-" * 200_000 + "1", "(" * 5000, "x" + "+x" * 50_000, "\x00", "lambda:" * 20_000 + "1", "f" + ".a" * 50_000],
 )
 def test_sources_that_break_parsers_break_no_teacher_s(text):
-    assert cut(CLOCK_TASK, cells(text)).state == "missing"
+    assert cut_answer(CLOCK_TASK, cells(text)).state == "missing"
 
 
 @each("data", [b"", b"{", b"[]", b"3", b'{"cells": 3}', b"\xff\x00\x01", b"[" * 100_000, b'{"a": 1}'])
@@ -189,12 +191,12 @@ def test_other_encodings_formats_and_damaged_cells_are_read():
     text = json.dumps(book)
     encoded = [text.encode(name) for name in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")]
     for data in (*encoded, text.replace("\\n", "\\r\\n").encode()):
-        assert cut(CLOCK_TASK, read(data)).state == "cut"
+        assert cut_answer(CLOCK_TASK, read(data)).state == "cut"
     old = {"nbformat": 3, "worksheets": [{"cells": [{"cell_type": "code", "input": CLOCK}, 3, {"cell_type": "code"}]}]}
-    assert cut(CLOCK_TASK, read(json.dumps(old).encode())).state == "cut"
+    assert cut_answer(CLOCK_TASK, read(json.dumps(old).encode())).state == "cut"
     for cell in book["cells"]:  # metadata lost
         cell["metadata"] = None
-    assert cut(CLOCK_TASK, read(json.dumps(book).encode())).state == "cut"
+    assert cut_answer(CLOCK_TASK, read(json.dumps(book).encode())).state == "cut"
 
 
 @each("end", ["\n", "\r", "\r\n"])
@@ -208,7 +210,7 @@ def test_a_line_ends_where_python_ends_it_and_nowhere_else(end):
     ]
     book = {"cells": [code(end.join(lines))]}
     for data, name in ((json.dumps(book).encode(), "code cell 1"), (end.join(lines).encode(), "clock.py")):
-        answer = cut(CLOCK_TASK, read(data, name))
+        answer = cut_answer(CLOCK_TASK, read(data, name))
         with pytest.raises(ZeroDivisionError) as caught:
             make(answer.parts, "clock")(1, 1)
         (line,) = answer.pack().lines([(name, caught.traceback[-1].lineno + 1, "clock")])
@@ -226,7 +228,7 @@ def test_an_error_in_a_python_file_shows_its_line_whichever_cell_it_is_in():
         ]
         texts[1] = texts[1] if name == "helper" else "def clock(K, M):\n    assert math.pi > 4"
         text = "\n".join(f"# %%\n{one}" for one in texts)
-        answer = cut(CLOCK_TASK, read(text.encode(), "clock.py"))
+        answer = cut_answer(CLOCK_TASK, read(text.encode(), "clock.py"))
         with pytest.raises(AssertionError) as caught:
             make(answer.parts, "clock")(1, 1)
         number = caught.traceback[-1].lineno + 1
@@ -240,7 +242,7 @@ def test_a_cell_of_nothing_is_looked_through_once(nothing):
     """It took many minutes, for each task."""
     found = read(json.dumps({"cells": [code(nothing), code(CLOCK)]}).encode())
     assert may_have(CLOCK_TASK, found)
-    assert cut(CLOCK_TASK, found).state == "cut"
+    assert cut_answer(CLOCK_TASK, found).state == "cut"
 
 
 def test_half_a_pair_of_surrogates_is_as_if_it_had_been_typed_escaped():
@@ -249,7 +251,7 @@ def test_half_a_pair_of_surrogates_is_as_if_it_had_been_typed_escaped():
         "%ti\udfffme",
         f"y = '\ud800'\n# \udc80\n{CLOCK}\n    return y".replace("return [", "y; ["),
     ]
-    answer = cut(CLOCK_TASK, read(json.dumps({"cells": list(map(code, texts))}).encode()))
+    answer = cut_answer(CLOCK_TASK, read(json.dumps({"cells": list(map(code, texts))}).encode()))
     assert make(answer.parts, "clock")(1, 1) == "\ud800"
     assert answer.notes == (r"code cell 1: a cell of %%ba\ud800sh is no Python, and was left out",)
     json.dumps(answer, ensure_ascii=False).encode()
