@@ -30,7 +30,7 @@ from torch.distributed import distributed_c10d as c10d
 from gpipe_edu.base.words import plural
 
 from . import messages
-from .watch import GRACE, SILENCE, Coordinator, Doing, Follower, Verdict, Watch
+from .watch import GRACE, SILENCE, Coordinator, Doing, Ending, Follower, Watch
 from .wire import choose, is_alone
 
 _GROUP: Final = timedelta(minutes=30)
@@ -277,13 +277,13 @@ class Ranks:
             op = self.now()
         return "" if op is None else f" at {op.label} of stage {op.stage}, micro-batch {op.micro_batch}"
 
-    def _told(self, verdict: Verdict) -> str:
+    def _told(self, verdict: Ending) -> str:
         if verdict.rank == self.rank:
             return verdict.why
         why = verdict.why if verdict.why.endswith("?") else f"{verdict.why.rstrip('.')}."
         return f"{why} So rank {self.rank} ends too{self._where()}"
 
-    def _end_with(self, verdict: Verdict) -> NoReturn:
+    def _end_with(self, verdict: Ending) -> NoReturn:
         self._end(self._told(verdict), 1)
 
     def _end(self, sentence: str, status: int) -> NoReturn:

@@ -48,7 +48,7 @@ GRACE: Final = 2.0
 _TOKEN: Final = 16
 
 
-class Verdict(NamedTuple):
+class Ending(NamedTuple):
     """The rank that ends all of them, and a sentence that begins with it."""
 
     rank: int
@@ -72,14 +72,14 @@ class Watch(ABC):
     """
 
     def __init__(
-        self, rank: int, hello: Mapping[str, Any], doing: Callable[[], Doing], end: Callable[[Verdict], object]
+        self, rank: int, hello: Mapping[str, Any], doing: Callable[[], Doing], end: Callable[[Ending], object]
     ) -> None:
         self.rank = rank
         self.hellos: list[Mapping[str, Any]] = []
         self.enforced = False
         self._hello, self._doing, self._end = dict(hello), doing, end
         self._over = self._reported = False
-        self._verdict: Verdict | None = None
+        self._verdict: Ending | None = None
         self._kept_from_running = 0.0
         self._joined, self._through, self._settled = threading.Event(), threading.Event(), threading.Event()
         self._woken, self._wake = socket.socketpair()
@@ -89,7 +89,7 @@ class Watch(ABC):
         """When a signal came, and what it did."""
         self._thread = threading.Thread(target=self._run, name="ranks", daemon=True)
 
-    def wait_for_all(self) -> Verdict | None:
+    def wait_for_all(self) -> Ending | None:
         """Until all ranks are there, and their `hellos`; or what has gone wrong instead."""
         self._joined.wait()
         if self._verdict is not None:
@@ -185,7 +185,7 @@ class Watch(ABC):
     def _pardon(self, now: float) -> None:
         """Nobody's silence counts until `now`."""
 
-    def _decide(self, verdict: Verdict) -> None:
+    def _decide(self, verdict: Ending) -> None:
         if self._verdict is None:
             self._verdict = verdict
             self._joined.set()
@@ -206,19 +206,19 @@ class Watch(ABC):
         elif what and now - when > GRACE and self._verdict is None:
             self._tell(f"rank {self.rank} {what}{doing.where}")
 
-    def _gone(self, rank: int, here: str, where: str, silent: bool) -> Verdict:
+    def _gone(self, rank: int, here: str, where: str, silent: bool) -> Ending:
         last = f", last seen{where}" if where else ""
         if self._kept_from_running > SILENCE / 2:
-            return Verdict(
+            return Ending(
                 self.rank,
                 f"rank {self.rank} was stopped, or something else kept it from running, for "
                 f"{self._kept_from_running:.0f} s; the others have ended without it",
             )
         if silent:
             how = f"has sent no heartbeat for {SILENCE:g} s{last}: it was stopped, or its machine or the network to"
-            return Verdict(rank, f"rank {rank}{here} {how} it is gone")
+            return Ending(rank, f"rank {rank}{here} {how} it is gone")
         how = f"has ended without a word{last}: it was killed, perhaps for lack of memory, or has ended itself"
-        return Verdict(rank, f"rank {rank}{here} {how}")
+        return Ending(rank, f"rank {rank}{here} {how}")
 
 
 class Coordinator(Watch):
@@ -231,7 +231,7 @@ class Coordinator(Watch):
         alone: bool,
         hello: Mapping[str, Any],
         doing: Callable[[], Doing],
-        end: Callable[[Verdict], object],
+        end: Callable[[Ending], object],
     ) -> None:
         super().__init__(0, hello, doing, end)
         self._size, self._patience = size, patience
@@ -270,7 +270,7 @@ class Coordinator(Watch):
             if what == "life":
                 self._note(rank, Doing(*content))
             elif what == "failed":
-                self._decide(Verdict(rank, content[0]))
+                self._decide(Ending(rank, content[0]))
             elif what == "done":
                 self._done.add(rank)
                 self._see_whether_all_are_done()
@@ -291,7 +291,7 @@ class Coordinator(Watch):
         for what, ours in self._hello["same"].items():
             if hello["same"].get(what) != ours:
                 self._decide(
-                    Verdict(
+                    Ending(
                         rank,
                         f"rank {rank} ({hello['here']}) has {what} {hello['same'].get(what)}, and "
                         f"rank 0{self._here(0)} has {ours}: start all of them with the same",
@@ -299,7 +299,7 @@ class Coordinator(Watch):
                 )
         if rank in self._known:
             both = f"{self._known[rank]['here']} and {hello['here']}"
-            self._decide(Verdict(rank, f"two processes were started as rank {rank}: {both}"))
+            self._decide(Ending(rank, f"two processes were started as rank {rank}: {both}"))
         if self._verdict is not None:
             stranger.send("end", *self._verdict)
         else:
@@ -325,7 +325,7 @@ class Coordinator(Watch):
         if self._listener and now - self._began > self._patience:
             missing = [rank for rank in range(self._size) if rank not in self._known]
             self._decide(
-                Verdict(
+                Ending(
                     missing[0],
                     f"rank {', '.join(map(str, missing))} has not started within {self._patience:g} s, and "
                     f"{self._size} ranks were announced. Start all of them, with the same --nnodes and "
@@ -340,7 +340,7 @@ class Coordinator(Watch):
             who = " and ".join(f"rank {rank}{self._doings[rank].where}" for rank in waiting)
             left = min(self._done)
             self._decide(
-                Verdict(
+                Ending(
                     left,
                     f"rank {left} has left without an error, but {who} still {'wait' if waiting[1:] else 'waits'} "
                     "for a message: every rank must make the same steps, over as many mini-batches",
@@ -358,14 +358,14 @@ class Coordinator(Watch):
         self._heard = dict.fromkeys(self._heard, now)
         self._since = dict.fromkeys(self._since, now)
 
-    def _decide(self, verdict: Verdict) -> None:
+    def _decide(self, verdict: Ending) -> None:
         if self._verdict is None:
             self._decided = monotonic()
             super()._decide(verdict)
             self._send("end", *verdict)
 
     def _tell(self, why: str) -> None:
-        self._decide(Verdict(0, why))
+        self._decide(Ending(0, why))
 
     def _be_done(self) -> None:
         self._done.add(0)
@@ -406,7 +406,7 @@ class Follower(Watch):
         token: str,
         hello: Mapping[str, Any],
         doing: Callable[[], Doing],
-        end: Callable[[Verdict], object],
+        end: Callable[[Ending], object],
     ) -> None:
         super().__init__(rank, hello, doing, end)
         self._wire = Wire(socket.create_connection(address, timeout=SILENCE), SILENCE)
@@ -427,7 +427,7 @@ class Follower(Watch):
             elif what == "life":
                 self._first = content[0]
             elif what == "end":
-                self._decide(Verdict(*content))
+                self._decide(Ending(*content))
             elif what == "done":
                 self._through.set()
         if messages is None and not self._through.is_set():

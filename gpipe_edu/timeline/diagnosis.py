@@ -38,7 +38,7 @@ SLOW_RANK, UNEVEN_CUT = "slow rank", "uneven cut"
 """Why a stage is slower than others, as exercise 16 calls it."""
 
 
-class Finding(NamedTuple):
+class Gain(NamedTuple):
     """One thing that would make the step shorter, by `gain` in the timeline's unit; in a sentence."""
 
     gain: float
@@ -82,7 +82,7 @@ class Diagnosis:
     shorter: Schedule | None
     shorter_makespan: float
     headline: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Gain, ...]
 
     def __str__(self) -> str:
         return "\n- ".join([self.headline, *(found.sentence for found in self.findings[: _MOST - 1])])
@@ -112,11 +112,11 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
     words = _Words(run_of, makespan)
     bubble, planned_bubble = median(step.bubble_fraction for step in steps), run_of.bubble(schedule, planned)
     findings = [
-        Finding(planned - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
-        Finding(on_time - planned, words.messages(on_time, planned)),
+        Gain(planned - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
+        Gain(on_time - planned, words.messages(on_time, planned)),
     ]
     if shorter is not None:
-        findings.append(Finding(own - shorter_makespan, words.other(shorter, shorter_makespan, own)))
+        findings.append(Gain(own - shorter_makespan, words.other(shorter, shorter_makespan, own)))
     return Diagnosis(
         bubble=bubble,
         planned_bubble=planned_bubble,

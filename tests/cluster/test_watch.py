@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from gpipe_edu.cluster import watch
-from gpipe_edu.cluster.watch import Coordinator, Doing, Verdict
+from gpipe_edu.cluster.watch import Coordinator, Doing, Ending
 from gpipe_edu.cluster.wire import Wire
 from tests.processes import PATIENCE, until
 
@@ -63,7 +63,7 @@ def test_all_hear_the_same_and_rank_0_leaves_last(first, ended):
     assert not ended, "rank 2 is still there"
     other.close()
     until(lambda: ended)
-    assert ended[0] == Verdict(1, why)
+    assert ended[0] == Ending(1, why)
 
 
 def test_what_one_says_comes_before_that_it_is_gone(first):

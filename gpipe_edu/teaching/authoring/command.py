@@ -28,7 +28,7 @@ from gpipe_edu.judge.pool import Judges
 from gpipe_edu.process import orphans
 
 from . import texts, verdicts
-from .material import PARTS, Entry, Material, Problem, relative, require_clone
+from .material import PARTS, Entry, Material, Shortcoming, relative, require_clone
 
 
 def new(
@@ -85,7 +85,7 @@ class Checked(NamedTuple):
 
     exercises: int
     answers: int
-    problems: list[Problem]
+    problems: list[Shortcoming]
 
 
 def look_through(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[int, int], None]) -> Checked:
@@ -94,9 +94,9 @@ def look_through(wanted: Sequence[str], tell: Callable[[str], None], count: Call
     Raises ValueError for a key that does not exist, FileNotFoundError outside a clone of the repository.
     """
     require_clone()
-    problems: list[Problem] = []
+    problems: list[Shortcoming] = []
 
-    def note(found: Iterator[Problem]) -> bool:
+    def note(found: Iterator[Shortcoming]) -> bool:
         new = list(found)
         problems.extend(new)
         for problem in new:

@@ -36,7 +36,7 @@ class Entry(Protocol):
     def function(self) -> Callable[..., Any]: ...  # noqa: D102
 
 
-class Problem(NamedTuple):
+class Shortcoming(NamedTuple):
     """What is not right with an exercise: where, what, and the edit or the command that fixes it."""
 
     where: str

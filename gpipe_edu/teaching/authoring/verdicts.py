@@ -14,7 +14,7 @@ from gpipe_edu.judge.findings import Finding, Report
 from gpipe_edu.judge.pool import Outcome, Task
 from gpipe_edu.process.packing import Packed, pack
 
-from .material import Entry, Material, Problem, relative
+from .material import Entry, Material, Shortcoming, relative
 
 SEED: Final = 20181116
 """The seed of the inputs for all answers."""
@@ -25,7 +25,7 @@ _LONGEST: Final = 300
 _SENTENCE: Final = re.compile(r"([A-Z`(]|[NM] |1F1B).*[.?`]", re.DOTALL)
 
 
-class Judged(NamedTuple):
+class ToBeJudged(NamedTuple):
     """An answer to be judged, and the expected result. wanted: the slip, or the state of a report."""
 
     material: Material
@@ -33,14 +33,14 @@ class Judged(NamedTuple):
     wanted: str
     mend: str
 
-    def problem(self, outcome: Outcome) -> Iterator[Problem]:
+    def problem(self, outcome: Outcome) -> Iterator[Shortcoming]:
         """The problem, if the result is another one."""
         report = outcome.report
         if report is None:
-            yield Problem(self.where, f"it was not judged: {outcome.why}", "Try again, or mend its check.py")
+            yield Shortcoming(self.where, f"it was not judged: {outcome.why}", "Try again, or mend its check.py")
         elif (came := explain(report)) != self.wanted:
             because = f" ({report.finding.because})" if report.finding else ""
-            yield Problem(self.where, f"it should get {self.wanted}, and gets {came}{because}", self.mend)
+            yield Shortcoming(self.where, f"it should get {self.wanted}, and gets {came}{because}", self.mend)
 
 
 def explain(report: Report) -> str:
@@ -48,13 +48,13 @@ def explain(report: Report) -> str:
     return report.findings[0].slip if report.findings else report.state
 
 
-def of_entry(material: Material, entry: Entry) -> Judged:
+def of_entry(material: Material, entry: Entry) -> ToBeJudged:
     """The expected result of an answer of the bank."""
     where = f"{relative(material.bank)} {entry.name}"
     look = f"python -m pytest tests/solutions/test_bank.py -k {entry.name} shows the whole report"
     if entry.slip:
-        return Judged(material, where, entry.slip, f"Let examine try what shows it, or name another slip; {look}")
-    return Judged(material, where, "passed", f"Mend check.py, or the answer; {look}")
+        return ToBeJudged(material, where, entry.slip, f"Let examine try what shows it, or name another slip; {look}")
+    return ToBeJudged(material, where, "passed", f"Mend check.py, or the answer; {look}")
 
 
 def tasks(material: Material, entries: Iterable[Entry]) -> Iterator[Task]:
@@ -63,12 +63,12 @@ def tasks(material: Material, entries: Iterable[Entry]) -> Iterator[Task]:
         yield _task(of_entry(material, entry), pack(entry.function))
     where, function = relative(material.master), material.exercise.function
     mend = f"Mend the solution between its markers, or check.py; python {where} shows the whole report"
-    yield _task(Judged(material, f"{where} solution", "passed", mend), _solution(material).pack())
+    yield _task(ToBeJudged(material, f"{where} solution", "passed", mend), _solution(material).pack())
     mend = f"Put ### BEGIN SOLUTION and ### END SOLUTION around all of the body of {function}"
-    yield _task(Judged(material, f"{where} stub", "unwritten", mend), _stub(material).pack())
+    yield _task(ToBeJudged(material, f"{where} stub", "unwritten", mend), _stub(material).pack())
 
 
-def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Problem]:
+def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Shortcoming]:
     """The messages for slips, with words filled in: whole sentences, not too long, none used for two slips.
 
     "endless" is left out: its sentence is shared, and may stand for a slip of its own.
@@ -76,15 +76,15 @@ def sentences(material: Material, findings: Iterable[Finding]) -> Iterator[Probl
     where, first = relative(material.messages), dict[str, str]()
     for slip, because in sorted({(one.slip, one.because) for one in findings if one.slip != "endless"}):
         if (other := first.setdefault(because, slip)) != slip:
-            yield Problem(where, f"of {slip} is said what is said of {other}", "Say what is wrong about this one")
+            yield Shortcoming(where, f"of {slip} is said what is said of {other}", "Say what is wrong about this one")
         if not _SENTENCE.fullmatch(because):
-            yield Problem(where, f"of {slip} is said no whole sentence: {because}", "Begin it and end it as one")
+            yield Shortcoming(where, f"of {slip} is said no whole sentence: {because}", "Begin it and end it as one")
         if len(because) > _LONGEST:
             wrong = f"{len(because)} characters are said of {slip}"
-            yield Problem(where, wrong, f"Make it {_LONGEST} at most")
+            yield Shortcoming(where, wrong, f"Make it {_LONGEST} at most")
 
 
-def _task(name: Judged, packed: Packed) -> Task:
+def _task(name: ToBeJudged, packed: Packed) -> Task:
     return Task(name, name.material.exercise, packed, SEED)
 
 

@@ -73,7 +73,7 @@ def _mark(folder: Path, answers: Path) -> int:
     return 0
 
 
-def _share_earned(path: Path, asked: list[own.Puzzle]) -> tuple[float, str]:
+def _share_earned(path: Path, asked: list[own.PersonalPuzzle]) -> tuple[float, str]:
     """The share that a student's answers earn, and a remark; 0 and the reason for a file that can't be marked."""
     try:
         with refusing(path.name):

@@ -44,7 +44,7 @@ Frame: TypeAlias = tuple[int, tuple[int, ...]]
 """K and the order of the micro-batches."""
 
 
-class Puzzle(NamedTuple):
+class PersonalPuzzle(NamedTuple):
     """One puzzle: F and B of each stage, how many micro-batches each device may hold, and its proven best makespan."""
 
     K: int
@@ -71,7 +71,7 @@ class Puzzle(NamedTuple):
         return Level("personal", "Your own puzzle", "", self.K, self.M, costs=Costs(F=self.F, B=self.B), cap=self.cap)
 
 
-def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()) -> list[Puzzle]:
+def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()) -> list[PersonalPuzzle]:
     """The puzzles of a student: no two of one size, and none in a frame that is `taken` by another student's.
 
     Raises ValueError if too few frames are free: a class has 1,920.
@@ -83,14 +83,14 @@ def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()
             f"{student} needs {count} puzzles of different sizes, and orders that nobody has are left for {len(free)}; "
             "put a part of the class into a folder of sheets, with a secret, of their own"
         )
-    found: list[Puzzle] = []
+    found: list[PersonalPuzzle] = []
     for number in range(count):
         sizes = {(one.K, one.M) for one in found}
         found.append(_puzzle(f"{secret}\n{student}\n{number}", sizes, taken))
     return found
 
 
-def share_earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
+def share_earned(puzzle: PersonalPuzzle, text: str) -> tuple[float, str]:
     """The share from 0 to 1 that an answer earns, par over makespan, and a sentence for its writer."""
     if not text.strip():
         return 0.0, "There is no answer."
@@ -112,7 +112,7 @@ def share_earned(puzzle: Puzzle, text: str) -> tuple[float, str]:
     return share, f"Makespan {found.makespan:g}; {puzzle.par:g} can be done."
 
 
-def read(path: Path) -> dict[str, list[Puzzle]]:
+def read(path: Path) -> dict[str, list[PersonalPuzzle]]:
     """The puzzles that have been handed out, {} if none have. Raises ValueError for a file that is damaged."""
     if not path.exists():
         return {}
@@ -123,7 +123,7 @@ def read(path: Path) -> dict[str, list[Puzzle]]:
         raise ValueError(f"{path} is damaged. Without it nobody's sheet can be marked: take it from a copy") from None
 
 
-def as_json(sheets: dict[str, list[Puzzle]]) -> str:
+def as_json(sheets: dict[str, list[PersonalPuzzle]]) -> str:
     """The text that `read` reads."""
     return json.dumps({name: [one._asdict() for one in found] for name, found in sheets.items()}, indent=1) + "\n"
 
@@ -140,7 +140,7 @@ def answers(text: str) -> list[str]:
     return ["\n".join(block) for block in blocks if block]
 
 
-def sheet(student: str, asked: Sequence[Puzzle]) -> str:
+def sheet(student: str, asked: Sequence[PersonalPuzzle]) -> str:
     """A page for one student, to print or to mail."""
     parts = []
     for number, one in enumerate(asked, 1):
@@ -159,7 +159,7 @@ def _join(micro_batches: Iterable[int]) -> str:
     return " ".join(map(str, micro_batches))
 
 
-def _try(one: Puzzle) -> str:
+def _try(one: PersonalPuzzle) -> str:
     return (
         "import gpipe_edu as ge\n\n"
         f'mine = ge.Schedule.parse("""\n{chr(10).join("..." for _ in range(one.K))}\n""")\n'
@@ -168,7 +168,7 @@ def _try(one: Puzzle) -> str:
     )
 
 
-def _puzzle(seed: str, sizes: Collection[tuple[int, int]], taken: Collection[Frame]) -> Puzzle:
+def _puzzle(seed: str, sizes: Collection[tuple[int, int]], taken: Collection[Frame]) -> PersonalPuzzle:
     rng = random.Random(hashlib.sha256(seed.encode()).digest())
     while True:
         drawn = _draw(rng)
@@ -179,16 +179,16 @@ def _puzzle(seed: str, sizes: Collection[tuple[int, int]], taken: Collection[Fra
             return drawn._replace(par=proof.makespan)
 
 
-def _draw(rng: random.Random) -> Puzzle:
+def _draw(rng: random.Random) -> PersonalPuzzle:
     K, M = rng.choice(_SIZES)
     F = tuple(rng.randint(1, 4) for _ in range(K))
     B = tuple(rng.randint(1, 6) for _ in range(K))
     cap = tuple(max(1, min(M, K - k + rng.choice((-1, 0, 0, 1)))) for k in range(K))
     order = tuple(rng.sample(range(M), M))
-    return Puzzle(K, order, F, B, cap, 0.0)
+    return PersonalPuzzle(K, order, F, B, cap, 0.0)
 
 
-def _textbook(one: Puzzle) -> list[float]:
+def _textbook(one: PersonalPuzzle) -> list[float]:
     """The makespans of the named schedules that stay within the caps, as naive always does."""
     found = []
     for name in ("naive", "gpipe", "1f1b"):
@@ -198,8 +198,8 @@ def _textbook(one: Puzzle) -> list[float]:
     return found
 
 
-def _from(entry: dict[str, Any]) -> Puzzle:
-    return Puzzle(
+def _from(entry: dict[str, Any]) -> PersonalPuzzle:
+    return PersonalPuzzle(
         entry["K"],
         tuple(entry["order"]),
         tuple(entry["F"]),
