@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from gpipe_edu.cli import app
-from gpipe_edu.course.commands import lab
+from gpipe_edu.course.commands import set_up
 from tests import processes
 
 ROOT = Path(processes.ROOT)
@@ -19,14 +19,14 @@ COMMANDS = typer.main.get_command(app).commands
 def test_a_copy_is_made_and_brought_up_to_date_and_what_was_changed_is_left_alone(tmp_path, capsys):
     folder = tmp_path / "course"
     first = folder / "notebooks" / "00_start_here.ipynb"
-    assert lab.copy(folder) == 0
+    assert set_up.copy(folder) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"The course was copied into {folder}/: work there, it is yours.",
         f"Begin with {first}.",
     ]
     assert first.read_bytes() == (ROOT / "notebooks" / first.name).read_bytes()
     first.write_text("mine")
-    assert lab.copy(folder) == 0
+    assert set_up.copy(folder) == 0
     assert capsys.readouterr().out == f"Begin with {first}.\n"
     assert first.read_text() == "mine"
 

@@ -92,12 +92,12 @@ def test_answers_of_several_processes_are_checked(run, stem):
 def test_the_course_is_copied_and_jupyterlab_prepared_without_links_users_or_forks(run, tmp_path):
     said = run("""
         from pathlib import Path
-        from gpipe_edu.course.commands import lab
-        lab.copy(Path("mine"))
+        from gpipe_edu.course.commands import set_up
+        set_up.copy(Path("mine"))
         environment = {"PATH": "there"}
-        lab.prepare(environment)
-        lab.offer_kernel(environment, Path("kernels"))
-        print(lab._root(), sorted(environment))
+        set_up.prepare(environment)
+        set_up.offer_kernel(environment, Path("kernels"))
+        print(set_up._root(), sorted(environment))
         """)
     assert said.endswith("[] ['JUPYTER_CONFIG_PATH', 'JUPYTER_PATH', 'PATH']\n")
     assert not [path for path in (tmp_path / "mine").rglob("*") if path.is_symlink()]

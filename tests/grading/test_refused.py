@@ -219,7 +219,9 @@ def fail_for_bob(monkeypatch, where, error):
 @pytest.mark.parametrize(
     "error", [KeyError("x"), IndexError("out of range"), MemoryError(), RecursionError("too deep")]
 )
-@pytest.mark.parametrize(("where", "what"), [("read", BOOK), ("cut", BOOK), ("newest_first", "what bob has handed in")])
+@pytest.mark.parametrize(
+    ("where", "what"), [("read", BOOK), ("cut_answer", BOOK), ("newest_first", "what bob has handed in")]
+)
 def test_an_error_that_nobody_has_thought_of_is_one_student_s(two, tmp_path, monkeypatch, where, what, error):
     fail_for_bob(monkeypatch, where, error)
     with pytest.raises(type(error)):
@@ -237,7 +239,7 @@ def test_an_error_that_nobody_has_thought_of_is_one_student_s(two, tmp_path, mon
 
 def test_an_interrupt_is_none(two, tmp_path, monkeypatch):
     monkeypatch.setattr(submitted_notebook, "STRICT", False)
-    fail_for_bob(monkeypatch, "cut", KeyboardInterrupt())
+    fail_for_bob(monkeypatch, "cut_answer", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         graded(two, tmp_path)
 
@@ -257,14 +259,14 @@ def test_what_can_not_be_told_of_an_answer_is_refused_and_the_others_are_told(tw
 
 
 def test_what_takes_too_long_to_read_is_one_student_s(two, tmp_path, monkeypatch):
-    whole = submissions.cut
+    whole = submissions.cut_answer
 
     def endless(exercise, cells):
         while "bob" in repr(cells):
             pass
         return whole(exercise, cells)
 
-    monkeypatch.setattr(submissions, "cut", endless)
+    monkeypatch.setattr(submissions, "cut_answer", endless)
     monkeypatch.setattr(distrusted_files, "CPU", 1)
     marks = graded(two, tmp_path).marks
     assert {mark.state for mark in marks["ada"].values()} == {"unwritten"}

@@ -8,7 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from gpipe_edu.judge import host
+from gpipe_edu.judge import learner_process
 from gpipe_edu.judge.learner_process import LearnerProcess
 from gpipe_edu.judge.same_process import SameProcess
 from gpipe_edu.process import time_limit
@@ -55,7 +55,7 @@ def test_threads_ask_one_at_a_time():
 
 
 def test_one_who_only_asks_is_stopped(monkeypatch):
-    monkeypatch.setattr(host, "_SAID", inf)
+    monkeypatch.setattr(learner_process, "_SAID", inf)
 
     def without_end(ask):
         while True:
@@ -70,7 +70,7 @@ def test_one_who_asks_too_often_is_stopped(monkeypatch):
         while True:
             ask((1, 2))
 
-    monkeypatch.setattr(host, "_SAID", 300_000)
+    monkeypatch.setattr(learner_process, "_SAID", 300_000)
     with LearnerProcess(MODULE, pack(without_end), 30, [ROOT]) as sandbox:
         kind, message, *_ = sandbox(add).trouble
     assert (kind, message) == ("MemoryError", "what it hands over is more than 0.3 MB")

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from gpipe_edu.course.commands import lab
+from gpipe_edu.course.commands import set_up
 from gpipe_edu.course.notebook.first_errors import NO_PYTORCH, RUN_ABOVE
 from tests import kernels
 
@@ -56,7 +56,7 @@ def test_without_pytorch_a_cell_that_needs_it_says_how_to_get_it(cell):
 
 def test_in_the_lab_the_first_cell_says_so_before_it_imports_anything_of_ours(tmp_path, monkeypatch):
     environment = {"JUPYTER_PATH": os.environ.get("JUPYTER_PATH", "")}
-    lab.offer_kernel(environment, tmp_path)
+    set_up.offer_kernel(environment, tmp_path)
     monkeypatch.setenv("JUPYTER_PATH", environment["JUPYTER_PATH"])
     name, shown = error_of("import sys\nsys.modules['torch'] = None\nimport torch")
     assert name == "ModuleNotFoundError"

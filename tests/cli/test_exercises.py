@@ -13,8 +13,7 @@ import typer
 
 from gpipe_edu.course import progress
 from gpipe_edu.course.building import build, percent_format, places
-from gpipe_edu.course.commands import check
-from gpipe_edu.course.commands import check as command
+from gpipe_edu.course.commands import exercises
 
 pytestmark = pytest.mark.slow
 
@@ -37,10 +36,10 @@ def solution():
 
 def test_it_goes_from_unwritten_to_wrong_to_passed_as_the_file_is_saved(tmp_path, capsys, home, solution):
     path = write(tmp_path / "mine.ipynb", STUB)
-    wanted = command.find("ex07")
+    wanted = exercises.find("ex07")
 
     def look():
-        command.look(wanted, path)
+        exercises.look(wanted, path)
         return capsys.readouterr().out
 
     assert "not written yet" in look()
@@ -53,15 +52,15 @@ def test_it_goes_from_unwritten_to_wrong_to_passed_as_the_file_is_saved(tmp_path
 
 def test_a_half_written_cell_is_told_and_does_not_end_it(tmp_path, capsys):
     path = write(tmp_path / "mine.ipynb", "def one_f_one_b(K, M:")
-    command.look(command.find("ex07"), path)
+    exercises.look(exercises.find("ex07"), path)
     out = capsys.readouterr().out
     assert "code cell 1, line 1: " in out
     assert "ex07/1f1b: the cell of one_f_one_b is no Python." in out
     path.write_text("{")
-    command.look(command.find("ex07"), path)
+    exercises.look(exercises.find("ex07"), path)
     assert "mine.ipynb is no notebook: it is not JSON. If it is being written" in capsys.readouterr().out
     write(path, "x = 1")
-    command.look(command.find("ex07"), path)
+    exercises.look(exercises.find("ex07"), path)
     assert "there is no function one_f_one_b in mine.ipynb" in capsys.readouterr().out
 
 
@@ -74,60 +73,60 @@ def test_every_save_is_one_look(tmp_path, monkeypatch):
         if next(naps):
             os.utime(path, ns=(0, next(times)))
 
-    monkeypatch.setattr(command.time, "sleep", nap)
-    assert sum(1 for _ in itertools.islice(command.saves(path), 3)) == 3
+    monkeypatch.setattr(exercises.time, "sleep", nap)
+    assert sum(1 for _ in itertools.islice(exercises.saves(path), 3)) == 3
     assert next(naps, None) is None, "looks came only after saves"
 
 
 @pytest.mark.parametrize("key", ["ex99", "ex07/other"])
 def test_what_does_not_exist_is_told(key):
     with pytest.raises(typer.TyperException, match="there are ex01/splitting"):
-        command.watch(key, None)
+        exercises.watch(key, None)
 
 
 def test_the_notebook_of_the_folder_one_stands_in_comes_first(tmp_path, monkeypatch):
-    one = command.find("ex07")[0]
+    one = exercises.find("ex07")[0]
     monkeypatch.chdir(tmp_path)
-    assert command.notebook_of(one) == build.exercise(one.notebook)
+    assert exercises.notebook_of(one) == build.exercise(one.notebook)
     (tmp_path / "exercises").mkdir()
     below = write(tmp_path / "exercises" / f"{one.notebook}.ipynb", STUB)
-    assert command.notebook_of(one).resolve() == below
+    assert exercises.notebook_of(one).resolve() == below
     here = write(tmp_path / f"{one.notebook}.ipynb", STUB)
-    assert command.notebook_of(one).resolve() == here
-    assert command.notebook_of(one, below) == below
+    assert exercises.notebook_of(one).resolve() == here
+    assert exercises.notebook_of(one, below) == below
     with pytest.raises(ValueError, match="--notebook names another"):
-        command.notebook_of(one, tmp_path / "none.ipynb")
+        exercises.notebook_of(one, tmp_path / "none.ipynb")
 
 
 def test_of_a_notebook_and_a_file_of_one_name_the_one_saved_last_is_meant(tmp_path, monkeypatch):
-    one = command.find("ex07")[0]
+    one = exercises.find("ex07")[0]
     monkeypatch.chdir(tmp_path)
     book, script = write(tmp_path / f"{one.notebook}.ipynb", STUB), tmp_path / f"{one.notebook}.py"
     script.write_text(STUB)
     for newer, older in ((book, script), (script, book)):
         os.utime(older, (1, 1))
         os.utime(newer, (2, 2))
-        assert command.notebook_of(one).resolve() == newer
+        assert exercises.notebook_of(one).resolve() == newer
 
 
 def test_a_file_without_an_answer_takes_no_answer_s_place(tmp_path, monkeypatch):
     """As that which `script` has just written beside a notebook that is right."""
-    one = command.find("ex07")[0]
+    one = exercises.find("ex07")[0]
     monkeypatch.chdir(tmp_path)
-    assert check.script("ex07") == 0
+    assert exercises.script("ex07") == 0
     script = tmp_path / f"{one.notebook}.py"
     (tmp_path / "exercises").mkdir()
     below = write(tmp_path / "exercises" / f"{one.notebook}.ipynb", "def one_f_one_b(K, M):\n    return []")
-    assert command.notebook_of(one).resolve() == script
-    assert command.notebook_of(one, written=True).resolve() == below
-    assert command.notebook_of(one, script, written=True) == script
+    assert exercises.notebook_of(one).resolve() == script
+    assert exercises.notebook_of(one, written=True).resolve() == below
+    assert exercises.notebook_of(one, script, written=True) == script
     script.write_text(script.read_text().replace("raise NotImplementedError", "return []"))
-    assert command.notebook_of(one, written=True).resolve() == script
+    assert exercises.notebook_of(one, written=True).resolve() == script
 
 
 def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, home, solution):
     monkeypatch.chdir(tmp_path)
-    assert check.script("ex07") == 0
+    assert exercises.script("ex07") == 0
     [path] = tmp_path.iterdir()
     text = path.read_text(encoding="utf-8")
     assert capsys.readouterr().out == f"{path.name} is written. Beside it: python -m gpipe_edu watch ex07\n"
@@ -138,22 +137,22 @@ def test_an_exercise_is_done_in_a_python_file(tmp_path, monkeypatch, capsys, hom
     assert [cell.source for cell in cells if cell.kind == "code"] == code
     assert "SOLUTION" not in text
 
-    assert command.check("ex07") == 1
+    assert exercises.check("ex07") == 1
     assert f"Checking {path.name}.\nex07/1f1b: one_f_one_b is not written yet." in capsys.readouterr().out
     [stub] = [one for one in code if "def one_f_one_b" in one]
     path.write_text(text.replace(stub, solution) + "\n# %%\nhalf a line (")
-    assert command.check("ex07") == 0
+    assert exercises.check("ex07") == 0
     said = capsys.readouterr().out
     assert f"{path.name}, line {len(path.read_text().splitlines())}: " in said
     assert "ex07/1f1b: passed" in said
 
     with pytest.raises(typer.TyperException, match="is there already, and may have your work in it"):
-        check.script("ex07")
+        exercises.script("ex07")
 
 
 def test_an_answer_gets_the_same_verdict_in_a_python_file_as_in_a_notebook(tmp_path, monkeypatch, capsys, home):
     monkeypatch.chdir(tmp_path)
-    check.script("ex01")
+    exercises.script("ex01")
     script = tmp_path / "exercise_01_splitting.py"
     text = script.read_text(encoding="utf-8")
     refuses = "    assert len(batch) >= M\n    return np.array_split(batch, M)\n"
@@ -166,7 +165,7 @@ def test_an_answer_gets_the_same_verdict_in_a_python_file_as_in_a_notebook(tmp_p
         said = []
         for path in (script, write(tmp_path / "exercise.ipynb", *code)):
             capsys.readouterr()
-            assert command.check("ex01", path, seed=3) == 1
+            assert exercises.check("ex01", path, seed=3) == 1
             said.append(re.sub(r"line \d+", "line", capsys.readouterr().out.partition("\n")[2]))
         assert said[0].replace(script.name, "a file") == re.sub(r"code cell \d+", "a file", said[1])
         assert told in said[0]
@@ -176,21 +175,21 @@ def test_an_answer_gets_the_same_verdict_in_a_python_file_as_in_a_notebook(tmp_p
 def test_what_is_wrong_comes_with_commands_and_a_seed_gives_the_same_again(tmp_path, capsys, home, solution):
     wrong = STUB.replace("raise NotImplementedError", "return ge.gpipe(K, M).rows")
     path = write(tmp_path / "mine.ipynb", "import gpipe_edu as ge", wrong)
-    assert command.check("ex07", path, seed=3) == 1
+    assert exercises.check("ex07", path, seed=3) == 1
     first = capsys.readouterr().out
     assert "ex07/1f1b: being judged, about 24 cases." in first
     assert "The same inputs again: python -m gpipe_edu check ex07/1f1b --seed 3." in first
     assert "Stuck? python -m gpipe_edu hint ex07/1f1b has hint 1 of 3." in first
-    assert command.check("ex07/1f1b", path, seed=3) == 1
+    assert exercises.check("ex07/1f1b", path, seed=3) == 1
     assert capsys.readouterr().out == first
-    assert command.hint("ex07/1f1b") == 0
+    assert exercises.hint("ex07/1f1b") == 0
     assert "Hint 1 of 3." in capsys.readouterr().out
-    command.solution("ex07/1f1b")
+    exercises.solution("ex07/1f1b")
     assert "python -m gpipe_edu solution ex07/1f1b --give-up" in capsys.readouterr().out
-    command.solution("ex07/1f1b", give_up=True)
+    exercises.solution("ex07/1f1b", give_up=True)
     assert "def one_f_one_b" in capsys.readouterr().out
     write(path, solution)
-    assert command.check("ex07", path) == 0
+    assert exercises.check("ex07", path) == 0
     assert "python -m gpipe_edu solution ex07/1f1b." in capsys.readouterr().out
 
 
