@@ -253,6 +253,17 @@ def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
     assert Planner(small._replace(machine=small.machine._replace(devices=count // 2)), PLAIN).best is None
 
 
+def test_devices_are_a_cure_up_to_64_times_as_many():
+    ways = PLAIN._replace(recompute=("full",))
+    for blocks, cured in ((62, True), (126, False)):
+        job = Job(transformer(blocks, 256, 32, 50), 64, Machine(1, 1e12, 1e12), STATES["mixed-adam"])
+        many = job._replace(machine=job.machine._replace(devices=blocks + 2))
+        needed = min(max(plan.memory) for plan in Planner(many, ways).plans)
+        poor = Planner(job._replace(machine=job.machine._replace(memory=needed * 1.0001 / 0.9)), ways)
+        assert ("64 devices instead of 1" in poor.cures()) == cured
+        assert any("devices instead" in cure for cure in poor.cures()) == cured
+
+
 def test_where_the_state_is_to_blame_zero_is_a_cure():
     # Three layers, of which one has nearly all weights: a cut helps little.
     job = Job(transformer(1, 256, 32, 50), 12, Machine(6, 1e12, 1e12), STATES["mixed-adam"])
