@@ -8,8 +8,8 @@ Ctrl-C leaves a change behind. What lived is for a person to judge: some changes
 
 Not mutmut: it puts a switch into every function, while the course reads the sources of functions, counts frames, and
 runs half of its code in processes of its own; and it must first run all tests to learn which one calls what. Not
-cosmic-ray: it has one test command for all places, and thirteen dependencies. Here a place's room says which tests to
-run, those named like its file first.
+cosmic-ray: it has one test command for all places, and thirteen dependencies. Here a place's file says which tests to
+run: first those that import it, then the others of its room.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -104,18 +105,21 @@ def is_text(node: ast.AST) -> bool:
 
 
 def tests_of(path: Path) -> list[str]:
-    """What pytest is given for a file of the package: its own tests if there are some, then those of its room."""
+    """What pytest is given for a file of the package: the tests that import it, then those of its room."""
     inside = path.relative_to(ROOT / "gpipe_edu").with_suffix("").parts
     if inside[:2] == ("judge", "tasks") and len(inside) > 3:
         return ["tests/judge", "tests/solutions/test_bank.py", "-k", f"not test_bank or {inside[2][:4]}"]
-    own = f"tests/test_{inside[-1]}.py"
-    if len(inside) == 1 or inside[0] == "base":
-        return [own if (ROOT / own).is_file() else "tests/cli"]
-    if inside[0] == "teaching":  # its rooms have tests in rooms of their own
-        return [f"tests/{inside[1]}" if (ROOT / "tests" / inside[1]).is_dir() else "tests/grading"]
-    room = f"tests/{inside[0]}"
-    own = f"{room}/test_{inside[-1]}.py"
-    return [own, room] if (ROOT / own).is_file() else [room]
+    above, name = ".".join(("gpipe_edu", *inside[:-1])), inside[-1]
+    imports = re.compile(rf"^ *from {above}(\.{name} import\b| import .*\b{name}\b)", re.MULTILINE)
+    tests = [
+        str(test.relative_to(ROOT))
+        for test in sorted((ROOT / "tests").rglob("test_*.py"))
+        if imports.search(test.read_text())
+    ]
+    room = inside[1] if inside[0] == "teaching" else inside[0]  # whose rooms have tests in rooms of their own
+    if (ROOT / "tests" / room).is_dir():
+        return [*tests, f"tests/{room}"]
+    return tests or ["tests/grading" if inside[0] == "teaching" else "tests/cli"]
 
 
 def run(copy: Path, tests: list[str], options: list[str], seconds: float) -> int | None:
