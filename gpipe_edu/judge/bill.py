@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Model(NamedTuple):
-    """A Transformer; tokens: of one sample."""
+    """A Transformer. tokens: in one sample."""
 
     blocks: int
     width: int
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 def state(model: Model, plan: Plan, k: int, **belief: Any) -> float:
-    """Bytes of weights, gradients and optimizer state on device k. belief: what somebody takes for true instead."""
+    """Bytes of weights, gradients and optimizer state on device k. belief: what somebody believes instead."""
     its: dict[str, Any] = {"each": (2, 4, 12), "sharded": (False, False, True), "over": plan.D, "blocks": 1 / plan.K}
     its |= {"embedding": k == 0, "head": k == plan.K - 1, "cut": "all"} | _of(belief, model, plan, k)
     cut = {"all": (plan.T, plan.T), "blocks": (plan.T, 1), "nothing": (1, 1)}[its["cut"]]
@@ -78,7 +78,7 @@ Count = Callable[..., float]
 """`state` or `activations`."""
 
 Beliefs = dict[str, tuple[dict[str, Any], ...]]
-"""A slip -> the ways in which those who make it count."""
+"""A slip -> the ways of counting that amount to it."""
 
 OF_STATE: Final[Beliefs] = {
     "sixteen": ({"each": (2, 2, 12)},),
@@ -191,7 +191,7 @@ OF_ACTIVATIONS: Final[Beliefs] = {
 
 
 def ways(beliefs: Beliefs) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A slip and what is counted with it; then two slips at a time, of which the first is named."""
+    """A slip and a way of counting; then two slips at a time, named after the first."""
     single = [(slip, way) for slip, variants in beliefs.items() for way in variants]
     yield from single
     for (slip, way), (_, other) in combinations(single, 2):

@@ -1,4 +1,4 @@
-"""What every check is written in: a case is one call of the learner's function, judged by a list of signs.
+"""What every check is written with: a case is one call of the learner's function, judged by a list of signs.
 
 A judge yields signs in the order in which they are tried,
 
@@ -6,8 +6,8 @@ A judge yields signs in the order in which they are tried,
         yield Sign("not-a-list", not isinstance(cut.pieces, list))
         yield Sign("lost", cut.samples < cut.N, difference=f"{cut.N - cut.samples} samples are missing")
 
-and `case.judge(signs(cut))` raises `Wrong` for the first that shows. What comes after a sign may rely on its not having
-shown. The sentence of a slip stands in the exercise's `messages.toml`; no judge but `Case` raises.
+and `case.judge(signs(cut))` raises `Wrong` for the first that shows. Later signs may rely on the earlier ones not
+having shown. The sentence of a slip stands in the exercise's `messages.toml`; of the judges, only `Case` raises.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .exercise import Exercise
 class Sign(NamedTuple):
     """What betrays a slip: whether it shows in the answer at hand, and what to show then beside the slip's sentence.
 
-    What is left empty is the case's. words: what stands in the sentence for names in braces. sentence: the slip whose
-    sentence is said, if it has none of its own.
+    Empty fields are taken from the case. words: what replaces names in braces in the sentence. sentence: the slip whose
+    sentence is used, if this one has none of its own.
     """
 
     slip: str
@@ -47,17 +47,17 @@ class Sign(NamedTuple):
 
 
 Signs: TypeAlias = Iterable[Sign]
-"""In the order in which they are tried. A generator, so that later signs are worked out only if earlier ones fail."""
+"""In the order in which they are tried. A generator, so that a sign is worked out only if no earlier one shows."""
 
 Traps: TypeAlias = Mapping[str, str]
-"""Errors of the learner's code that betray a misconception: type of the error -> slip. Or how
-"type: message" begins: the longest beginning counts."""
+"""Errors of the learner's code that betray a misconception: the beginning of "type: message" -> slip.
+The longest beginning counts."""
 
 _Answer = TypeVar("_Answer", bound=NamedTuple)
 
 
 class Belief(NamedTuple):
-    """A misconception, and what those who have it may give: several ways to act on it are its variants."""
+    """A misconception, and what those who have it may give: a variant for each way to act on it."""
 
     slip: str
     variants: tuple[Any, ...]
@@ -70,7 +70,7 @@ def try_beliefs(beliefs: Iterable[Belief], fits: Callable[[Any], bool]) -> Itera
 
 
 class Wrong(Exception):
-    """An answer that is wrong, with the finding; number: of the call that shows it, 0 if none does."""
+    """An answer that is wrong, with the finding. number: the call that shows it, 0 if none does."""
 
     def __init__(self, finding: Finding, number: int = 0) -> None:
         super().__init__(finding.because)
@@ -78,7 +78,7 @@ class Wrong(Exception):
 
 
 class Asked(Protocol):
-    """What a function is asked through: a sandbox."""
+    """A sandbox, through which a function is asked."""
 
     def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply: ...  # noqa: D102
 
@@ -88,10 +88,10 @@ class Asked(Protocol):
 class Exam:
     """One check: asks the learner's process for answers, and knows the sentences of the exercise.
 
-    secret: draws what no answer may know beforehand. passed_over: promises that were seen broken, which end no exam, so
-    the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
-    tell: is told the number of each case that begins. anew: a process in which the answer has done nothing yet, after
-    which nothing more is asked of the first one, as a sandbox may have ended it; if not given, the one that is there.
+    secret: draws what no answer may know beforehand. passed_over: promises that were seen broken, which do not end the
+    exam: the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
+    tell: is told the number of each case that begins. anew: opens a process in which the answer has done nothing yet;
+    nothing more is asked of the first one then, as a sandbox may have ended it. By default the one that is there.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Exam:
         return len(self.replies)
 
     def object_to(self, wrong: Wrong) -> None:
-        """Raise `wrong`, if its slip is no broken promise."""
+        """Raise `wrong`; only note it if its slip is a broken promise."""
         if wrong.finding.slip not in self.exercise.promises:
             raise wrong
         if wrong.finding.slip not in [finding.slip for finding in self.passed_over]:
@@ -125,8 +125,8 @@ class Exam:
         return Case(self, call, expected)
 
     def reply(self, answer: Ask | None = None, anew: bool = False, /, **given: Any) -> Reply:
-        """What comes back, an error too. answer: answers what is asked from inside meanwhile. anew: it comes from a
-        process in which nothing has been done before. Raises Unwritten.
+        """What comes back, be it an error. answer: answers what is asked from inside meanwhile. anew: ask a process in
+        which nothing has been done before. Raises Unwritten.
         """
         if self._tell:
             self._tell(self.calls + 1)
@@ -153,9 +153,9 @@ class Exam:
 
     @contextmanager
     def blame_on(self, slip: str, *, spare: Collection[str] = (), **words: object) -> Iterator[None]:
-        """All that is wrong inside is this slip, because the case differs in one thing from others that were right.
+        """Blame this slip for all that is wrong inside, as the case differs in one thing from others that were right.
 
-        What had to be stopped, calls itself too often or takes the answer from us has its own reason, and so have the
+        What had to be stopped, recurses too deeply or takes the answer from us has its own reason, and so have the
         slips in `spare`.
         """
         try:
@@ -171,7 +171,7 @@ class Exam:
     def is_the_stub(self, trouble: Trouble) -> bool:
         """Whether the error is the stub's own bare `raise NotImplementedError`, and no other error of that type.
 
-        One that says something is not the stub's: a call of an `nn.ModuleList`, say, is refused by PyTorch this way.
+        One with a message is not the stub's: PyTorch, for one, refuses a call of an `nn.ModuleList` this way.
         """
         if trouble.kind != "NotImplementedError" or trouble.message:
             return False
@@ -182,7 +182,7 @@ class Exam:
 
 
 class Case:
-    """One call of the learner's function. words: of the call, for names in braces in any sentence about it."""
+    """One call of the learner's function. words: for the names in braces in any sentence about it."""
 
     def __init__(self, exam: Exam, call: str, expected: str) -> None:
         self.exam, self.call, self.expected = exam, call, expected
@@ -229,8 +229,8 @@ class Case:
     ) -> None:
         """Make sure that the function raises ValueError for `given`; if it returns something, that is `sign`.
 
-        describe: says what was returned, where `perform` adds something to it. signs: what may be wrong about it, of
-        which the first that shows is told in place of `sign`. Raises Wrong, Unwritten.
+        describe: says what was returned, where `perform` adds something to it. signs: what may be wrong about it; the
+        first that shows is told in place of `sign`. Raises Wrong, Unwritten.
         """
         value, trouble, _ = self.exam.reply(**given)
         self.number = self.exam.calls

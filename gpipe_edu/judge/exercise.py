@@ -5,12 +5,12 @@ A folder holds
     messages.toml  every sentence that a learner may read (see `Exercise`)
     check.py       examine(exam, rng)  asks for answers and judges them, in the judge's process
     perform.py     what calls the function, in the learner's process, plain data in and plain data out:
-                   perform(function, ...)  what is asked and what comes back are a NamedTuple each, if of many fields
-                   HIDDEN      optional: what of this package would give the answer away -> how it is refused
+                   perform(function, ...)  question and answer are NamedTuples if they have many fields
+                   HIDDEN      optional: what in this package would give the answer away -> how it is refused
                    unpack      optional: `Forwarded`, if perform hands the function on to other processes
 
-and what else only its judge needs. A task knows no other; what several share stands in `judge`, or, for the learner's
-process, in `judge/guest`. `case.py` is what every check is written in, `judge/messages.toml` has the sentences that any
+and what else only its judge needs. No task knows another; what several share stands in `judge`, or, for the learner's
+process, in `judge/guest`. Every check is written with `case.py`; `judge/messages.toml` has the sentences that any
 exercise may need.
 """
 
@@ -38,10 +38,10 @@ _TASKS: Final = "gpipe_edu.judge.tasks"
 class Exercise(NamedTuple):
     """One function that a learner writes, and the sentences of its `messages.toml`.
 
-    notebook: the name of the notebook it stands in. hints: from small to large. hints_for: a hint for those in whose
-    answer a slip shows, or one that breaks the same promise, where the three are about what they have right. seconds:
-    how long all calls of a check may take together. cases: how often a right answer is called, about. success: what is
-    said of a right answer. gives: what every call is to give, for those that raise an error; if a case does not say it.
+    notebook: the name of the notebook it stands in. hints: from small to large. hints_for: a hint for answers that show
+    a slip or break a promise, where the three are about what they have right. seconds: how long all calls of a check
+    may take together. cases: about how often a right answer is called. success: what is said of a right answer. gives:
+    what every call is to give, told when one raises an error and its case does not say it.
     slips: what is said of each misconception. promises: the slips that leave an answer right,
     each with the promise that it breaks. part: its place among the exercises of one notebook.
     predictions: see `course.predictions.question`.
@@ -79,13 +79,13 @@ class Exercise(NamedTuple):
 
     @property
     def needs_torch(self) -> bool:
-        """Whether its answers load PyTorch, which takes a part of their seconds where one learns."""
+        """Whether its answers load PyTorch, which takes part of their seconds on a learner's machine."""
         usual: float = Exercise._field_defaults["seconds"]
         return self.seconds > usual
 
     @property
     def lacks(self) -> str:
-        """What its answers need and this Python has not, in a sentence; "" if they can be judged here."""
+        """What its answers need and this Python lacks, in a sentence; "" if they can be judged here."""
         if not self.needs_torch or importlib.util.find_spec("torch"):
             return ""
         if sys.platform == "emscripten":
@@ -98,17 +98,17 @@ class Exercise(NamedTuple):
         return self.key.replace("/", "-")
 
     def cost(self, broken: Iterable[str]) -> float:
-        """The part of a class's points, from 0 to 1, that an answer loses which is right but for these slips."""
+        """The share of a class's points, from 0 to 1, that an answer loses if it is right but for these slips."""
         scheme = _shared()["promises"]
         return float(min(scheme["at_most"], scheme["costs"] * len({self.promises[slip] for slip in broken})))
 
     def hint_for(self, slip: str) -> str:
-        """What helps those in whose answer this slip shows, "" if that is the three hints alone."""
+        """The hint for those in whose answer this slip shows, "" if the three must do."""
         return self.hints_for.get(self.promises.get(slip, slip), "")
 
     def sentence(self, slip: str, words: Mapping[str, object]) -> str:
-        """What is said of a slip, with `words` in the places of their names. Raises KeyError for one without words."""
-        # A word may be a name that the answer has given to something: sentences are Markdown, and names no links.
+        """What is said of a slip, with `words` in place of their names. Raises KeyError if there is no sentence."""
+        # A word may be a name that the answer gave to something: in a Markdown sentence it must not become a link.
         shown = {name: re.sub(r"[\[\]<>]", "", word) if isinstance(word, str) else word for name, word in words.items()}
         return self.slips[slip].format_map(shown)
 
@@ -121,7 +121,7 @@ def all_exercises() -> dict[str, Exercise]:
 
 
 def keys() -> list[str]:
-    """The keys that the folders are named for, whether or not what is in them can be read."""
+    """The keys that the folders are named for, whether or not their contents can be read."""
     names = [folder.name for folder in files(_TASKS).iterdir() if _FOLDER.fullmatch(folder.name)]
     return sorted(name[:4] + "/" + name[5:].replace("_", "-") for name in names)
 

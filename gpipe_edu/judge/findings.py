@@ -8,7 +8,7 @@ from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.process.lines import Line
 
 STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
-"""Kinds of trouble that are no error of Python's: out of time, printed too much, the process ended (by `exit`, too), or
+"""Kinds of trouble that are not Python errors: out of time, printed too much, the process ended (by `exit`, too), or
 sent what can't be read."""
 
 
@@ -17,7 +17,7 @@ GROWS: Final = "it took more and more memory"
 
 
 class Trouble(NamedTuple):
-    """An error of the learner's code. kind: its type, or one of STOPPED. message: GROWS, of what was stopped, or none.
+    """An error of the learner's code. kind: its type, or one of STOPPED. message: if it was stopped, GROWS or none.
 
     where: the learner's own lines on the way to it, outermost first. bases: the names of the type and its bases.
     seconds: how long it had, if it was stopped.

@@ -8,13 +8,13 @@ from typing import Any
 from gpipe_edu.process.lines import lines_to
 
 _LONGEST, _LONGEST_NAME, _MOST_LINES, _MOST_BASES = 1000, 200, 6, 50
-"""Characters of a message and of a name, lines and types: a report of any length would be waited for in vain."""
+"""The most characters of a message and of a name, lines and types: a report of any length might never arrive."""
 
 
 def describe_error(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
     """(kind, message, where, bases) as `findings.Trouble` has them.
 
-    sources: the learner's files. missing: what of the notebook could not come along, by name, with its type.
+    sources: the learner's files. missing: what in the notebook could not come along, by name, with its type.
     """
     kind = "exit" if isinstance(error, SystemExit) else type(error).__name__
     message = _words(error)
@@ -26,14 +26,14 @@ def describe_error(error: BaseException, sources: Container[str], missing: Mappi
 
 
 def cut_to_length(kind: Any, message: Any, where: Any, bases: Any) -> tuple[str, str, list[Any], tuple[str, ...]]:
-    """The same of what `describe_error` has given, or of what somebody else has said in its place."""
+    """What `describe_error` has given, or something else in its place, cut to length."""
     lines = [(file, number, str(function)[:_LONGEST_NAME]) for file, number, function, *_ in where[-_MOST_LINES:]]
     names = tuple(str(base)[:_LONGEST_NAME] for base in bases[:_MOST_BASES])
     return str(kind)[:_LONGEST_NAME], str(message)[:_LONGEST], lines, names
 
 
 def _words(error: BaseException) -> str:
-    """Its message, as a plain text; of an error that has none to give, why."""
+    """Its message, as plain text; or why there is none to be had."""
     try:
         return "".join(str.__iter__(str(error)))
     except (Exception, SystemExit) as another:

@@ -1,8 +1,8 @@
 """One rule for the form of every answer: what a caller can't tell apart is right.
 
 A caller goes over an answer once, in order, and computes with its numbers. So a list, a tuple, an array and a generator
-are as good as each other, and so are 2, NumPy's 2 and True. A set has no order, a dict and a text have items of another
-kind: they are not.
+are as good as each other, and so are 2, NumPy's 2 and True. A set, which has no order, and a dict or a text, whose
+items are of another kind, are not.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class HandedOutAgain(Exception):
 
 
 _earlier: list[tuple[Any, int, int, bytes]] = []
-"""The result of the last call, as it came, and as it was then."""
+"""The result of the last call, and its length, depth and content when it came."""
 
 
 def gather_for_good(value: Any, deep: int = 1) -> Any:
     """As `gather`, for the result of a call. Raises HandedOutAgain if this call has changed the one that came before.
 
-    One that has only grown longer is let pass: what is left over shows in this result, and says more.
+    An earlier result that has only grown longer passes: what is left over shows in this one, and says more.
     """
     while _earlier:
         before, length, its_depth, content = _earlier.pop()
@@ -42,15 +42,15 @@ def gather_for_good(value: Any, deep: int = 1) -> Any:
             raise HandedOutAgain
     found = gather(value, deep)
     if isinstance(value, list | np.ndarray):  # else it cannot be read twice, or not be changed
-        with suppress(MemoryError):  # which is told when it is handed over
+        with suppress(MemoryError):  # reported when it is handed over
             _earlier.append((value, len(value), deep, plain.encode(found)))
     return found
 
 
 def at_its_place(place: int, make: Callable[[], Any]) -> Any:
-    """What `make` makes, where something lay that is gone, so that both have one `id`; elsewhere if it is not gone.
+    """What `make` makes, where something gone used to lie, so that both have one `id`; elsewhere if it is not gone.
 
-    What keeps results by `id` takes the second for the first, as it will one day for a learner.
+    Code that keeps results by `id` takes the second for the first, as it will for a learner one day.
     """
     others = {}  # not a list, which might take the place itself
     for number in range(100):

@@ -1,4 +1,4 @@
-"""What would give an answer away is not there while a learner's function runs, under any name."""
+"""What would give an answer away is hidden, under every name, while a learner's function runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpipe_edu.process.judges_files import JUDGES, is_open
 
 _OTHERS: Final = frozenset(("torch", "sympy", "mpmath"))
 """PyTorch and what it brings: 1,500 modules that know nothing of ours. They are loaded only in processes in which no
-learner's code has run before the names are hidden, and to look through them takes longer than most answers.
+learner's code has run before the names are hidden, and looking through them takes longer than most answers.
 """
 
 
 def forget_judges() -> None:
-    """Take all judges out of this process, which may be forked from one that has them: what is right, and why not.
+    """Take all judges, who know what is right, out of this process: it may be forked from one that has them.
 
     The names in a module are taken away, too, and those in its classes: a function that somebody still holds, or finds
     among all objects, has nothing left to work with. In the sandbox, their files can't be read again.
@@ -70,7 +70,7 @@ class Hidden:
                 table[key] = pair.refusal
 
     def show(self) -> None:
-        """Put everything back, also where a module that was imported meanwhile has taken a refusal over."""
+        """Put everything back, also in modules imported meanwhile that have picked up a refusal."""
         self._look()
         for table, key, pair in self._places:
             if table.get(key) is pair.refusal:
@@ -91,7 +91,7 @@ class Hidden:
             self._seen.add(name)
             for table in _tables(module):
                 if self._pairs.keys().isdisjoint(map(id, dict.values(table))):
-                    continue  # as nearly all are, and so it is told quickly
+                    continue  # true of nearly all, and quick to tell
                 for key, value in list(dict.items(table)):
                     if id(value) in self._pairs:
                         self._places.append(_Place(table, key, self._pairs[id(value)]))

@@ -10,7 +10,7 @@ import warnings
 from functools import partial
 from typing import Any, Final
 
-from numpy.random import seed as seed_numpy  # now, as files of it may be out of reach once it has entered
+from numpy.random import seed as seed_numpy  # now: its files may be out of reach inside an enclosure
 
 from gpipe_edu.process import packing, plain, stack_on_timeout
 from gpipe_edu.process.asking import MARK, asking
@@ -22,11 +22,11 @@ from .error_text import describe_error
 from .hiding import Hidden, forget_judges
 
 _SPARE: Final = 2**25
-"""Bytes to tell an error with that comes when all memory is taken."""
+"""Bytes kept to report an error with when all memory is taken."""
 
 
 def main() -> None:
-    """Hear a start message and a function, then a question a message, until the other side hangs up."""
+    """Hear a start message and a function, then one question per message, until the other side hangs up."""
     parent = Parent()
     start = plain.decode(parent.hear())
     look_also_in(start["path"])
@@ -70,7 +70,7 @@ def _ask(parent: Parent, question: Any) -> Any:
 def _seed(seed: int | None) -> None:
     """A class's random numbers are the same in every run, so that an answer which draws some gets the same report, too.
 
-    A learner's are others each time (None), also in a process that was forked.
+    A learner's differ each time (None), even in a forked process.
     """
     seed = secrets.randbelow(2**32) if seed is None else seed
     random.seed(seed)
@@ -80,7 +80,7 @@ def _seed(seed: int | None) -> None:
 
 
 def format_text_only(message: Warning | str, *_: Any, **__: Any) -> str:
-    """A warning without the file and the line that it came from: they are no business of a learner's report."""
+    """A warning without the file and the line that it came from: they don't belong in a learner's report."""
     return f"{message}\n"
 
 

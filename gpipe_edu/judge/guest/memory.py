@@ -1,5 +1,5 @@
-"""What an answer keeps: arrays in NumPy, and in the middle of a step whatever else is held of it, at the price of that
-step alone.
+"""What an answer keeps: NumPy's arrays; and, in the middle of a step, anything else, searched for only among what that
+step has made.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def arrays_in(waiting: list[Any], known: list[Any]) -> list[Array]:
 
 @contextmanager
 def ignore_other_objects() -> Iterator[None]:
-    """What torch and others have made is not looked through: that takes longer than a step."""
+    """Don't look through what torch and others have made: that takes longer than a step."""
     gc.freeze()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A network on its way from the judge to a learner's process, and what is built of it there."""
+"""A network on its way from the judge to a learner's process, and what is built from it there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Item: TypeAlias = tuple[Array, Array] | float | None
 
 
 class Masked(ref.Dropout):
-    """Dropout with a mask that is known; it lets everything pass without one."""
+    """Dropout with a known mask; without one it lets everything pass."""
 
     def __init__(self, p: float, mask: Array | None) -> None:
         super().__init__(p)

@@ -1,5 +1,5 @@
-"""What the exercises with several processes share: what comes back from these, with their notes and why they did not
-come to their end; and the links of a ring, of which the judge is told each message.
+"""What the exercises with several processes share: what comes back from them, with their notes and why they did not
+finish; and the links of a ring, which tell the judge each message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Diaries: TypeAlias = Sequence[Sequence[Entry]]
 
 
 class Failure(NamedTuple):
-    """An error: its type, its message and its lines; what the traffic says of it, and how long there was."""
+    """An error: its type, message and lines; what the traffic says of it, and how much time there was."""
 
     kind: str
     message: str
@@ -29,11 +29,11 @@ class Failure(NamedTuple):
 
 
 _group = LocalGroup()
-"""In the learner's process: waits between two calls, because starting takes long."""
+"""In the learner's process: kept between calls, because starting takes long."""
 
 
 class Ran(NamedTuple):
-    """What came of several processes: the value of each, their notes, and why they did not come to their end."""
+    """What came of several processes: the value of each, their notes, and why they did not finish."""
 
     values: list[Any]
     diaries: Diaries
@@ -56,7 +56,7 @@ LIMIT: Final = 5.0
 
 @contextmanager
 def told_links(rank: int, D: int) -> Iterator[tuple[Any, Any]]:
-    """`ring_links` for one call, of which the judge is told each message."""
+    """`ring_links` for one call; each message is told to the judge."""
     ask_judge(("step",))
     with ring_links(rank, D) as (send, receive):
 

@@ -1,7 +1,7 @@
-"""Layers of PyTorch whose weights only the judge has: it computes what they compute, and so it knows what ran, on what.
+"""Layers of PyTorch whose weights only the judge has: it computes for them, and so it knows what ran, and on what.
 
-An answer's process has other weights of the same form, to which gradients come as to any. No output and no gradient of
-a layer's input can be had there without asking.
+An answer's process has other weights of the same form, which get gradients like any others. No output and no gradient
+of a layer's input can be had there without asking.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .networks import Array, Item, build_network
 
 
 class AskedLinear(nn.Linear):
-    """The layer at its `place` in the network, which the judge knows it by."""
+    """The layer at its `place` in the network, by which the judge knows it."""
 
     def __init__(self, linear: nn.Linear, place: int) -> None:
         super().__init__(linear.in_features, linear.out_features)
@@ -26,7 +26,7 @@ class AskedLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, inputs) -> (n, outputs)."""
-        super().forward(x)  # says what does not fit
+        super().forward(x)  # raises if something does not fit
         seen = torch.is_grad_enabled(), type_of(self.weight), type_of(x)
         asked: Tensor = _Ask.apply(x, self.weight, self.bias, self.place, seen)  # type: ignore[no-untyped-call]
         return asked
@@ -62,5 +62,5 @@ def _array(x: Tensor) -> Array:
 
 
 def type_of(tensor: Tensor) -> str:
-    """In words."""
+    """Its dtype, in words."""
     return str(tensor.dtype).removeprefix("torch.")

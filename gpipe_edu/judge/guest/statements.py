@@ -1,4 +1,4 @@
-"""A function made of the statements that were cut out of a notebook, where an answer runs."""
+"""A function made, where an answer runs, of statements that were cut out of a notebook."""
 
 from __future__ import annotations
 import __future__
@@ -37,7 +37,7 @@ def make(parts: Sequence[tuple[str, int, str]], function: str) -> Callable[..., 
 
 
 def only_defines(node: ast.stmt) -> bool:
-    """Whether a statement defines or assigns, and does nothing else; an `if` or a `try` may contain such ones."""
+    """Whether a statement defines or assigns, and does nothing else; an `if` or a `try` may contain such statements."""
     if isinstance(node, ast.If | ast.Try):
         inside = [*node.body, *node.orelse, *getattr(node, "finalbody", ())]
         inside += [one for handler in getattr(node, "handlers", ()) for one in handler.body]

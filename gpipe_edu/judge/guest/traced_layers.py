@@ -17,7 +17,7 @@ from gpipe_edu.process.asking import ask_judge
 
 
 class Stamped(nn.Module):
-    """One layer at its `place`, which the judge knows it by."""
+    """One layer at its `place`, by which the judge knows it."""
 
     def __init__(self, layer: nn.Module, place: Any) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class _Stamp(torch.autograd.Function):
 
 
 def stamps_of(x: Tensor) -> Any:
-    """One for each sample, of whatever shape it is."""
+    """One for each sample, whatever its shape."""
     stamps = x.detach()[..., -1]
     while stamps.dim() > 1:
         stamps = stamps[..., 0]

@@ -1,4 +1,4 @@
-"""Importing it loads what answers with PyTorch need, for the sake of processes that are forked from this one."""
+"""Importing this loads what answers with PyTorch need, for the processes that are forked from this one."""
 
 from importlib.util import find_spec
 
