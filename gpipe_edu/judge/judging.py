@@ -29,7 +29,7 @@ STRICT = False
 
 
 class NotJudged(SaidPlainly, RuntimeError):
-    """Nothing is known of an answer, for a reason that need not be the answer's. busy: it was the machine's."""
+    """There is no verdict on an answer, which need not be its fault. busy: the machine was too busy."""
 
     def __init__(self, why: str, busy: bool = False) -> None:
         super().__init__(f"Your answer was not judged: {why}")
@@ -49,8 +49,8 @@ def judge(
 ) -> Report:
     """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
 
-    enclosure: where the learner's process runs, if not as the learner. start: how it is started. same_process: where
-    there is no other, in a browser. tell: is told the number of each case that begins. Raises MachineBusy on a machine
+    enclosure: where the learner's process runs, if not as the learner. start: how it is started. same_process: use this
+    one, as a browser has no other. tell: is told the number of each case that begins. Raises MachineBusy on a machine
     that is too busy, NotJudged where an enclosure would stand open, or where what answers need is missing.
     """
     if exercise.lacks:
@@ -92,7 +92,7 @@ class _Room(NamedTuple):
     kind: Callable[..., Any]
 
     def is_right_alone(self, exam: Exam, wrong: Wrong, seed: int) -> bool:
-        """Whether a wrong reply is right in each new process: one drawn at random is so in some of them, by chance."""
+        """Whether a wrong reply is right in each new process: a random one is right only in some, by chance."""
         for _ in range(_TRIES):
             with self.open() as fresh:
                 if not is_right_alone(exam, wrong, seed, fresh):

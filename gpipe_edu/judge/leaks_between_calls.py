@@ -1,6 +1,6 @@
-"""Whether an answer that is wrong would be right if nothing had been asked before: then something stays between calls.
+"""Whether a wrong answer would be right if nothing had been asked before: then something stays between calls.
 
-What the function would be told otherwise, such as that it fills the pipeline wrongly, would not be true.
+Anything else said of it, such as that it fills the pipeline wrongly, would not be true.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpipe_edu.process.lines import Line
 from .case import Asked, Exam, Wrong
 
 _OF_STATE: Final = ("remembers", "left-over", "handed-out-again", "second-step", "second-mini-batch", "second-call")
-"""Slips that say themselves that something stays."""
+"""Slips that already say that something stays."""
 
 
 class _Further(Exception):
@@ -24,7 +24,7 @@ class _Further(Exception):
 
 
 class _Repeated:
-    """The replies of an exam once more, and what was asked meanwhile; that of call `number` comes from `fresh`."""
+    """Gives the replies of an exam again, with what was asked meanwhile; only call `number` goes to `fresh`."""
 
     def __init__(self, replies: Sequence[tuple[Reply, list[Any]]], number: int, fresh: Asked) -> None:
         self._replies, self._number, self._fresh, self._asked = replies, number, fresh, 0
@@ -46,7 +46,7 @@ class _Repeated:
 
 
 def is_worth_asking(exam: Exam, wrong: Wrong) -> bool:
-    """Whether it can be told: other calls came before. One that was stopped would be waited for twice."""
+    """Whether this can be told, as other calls came before. Not for one that was stopped: that would wait twice."""
     trouble = wrong.finding.trouble
     endless = trouble is not None and trouble.kind in ("stopped", "printed")
     return wrong.number > 1 and wrong.finding.slip not in _OF_STATE and not endless

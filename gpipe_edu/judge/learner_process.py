@@ -1,8 +1,8 @@
 """A learner's function in a process of its own, which may hang, exit, print without end or patch what it likes.
 
 The judge asks, the other side (`guest/main.py`) answers with plain data. It starts fresh, so nothing that was done to a
-library in the notebook is there, and nothing that it does to a library reaches the judge. What it can't do is answer
-late: then it is stopped, with everything that it has started.
+library in the notebook is there, and nothing that it does to a library reaches the judge. It can't answer late: then it
+is stopped, with everything that it has started.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _MEMORY: Final = 3 * MEMORY
 """Bytes for all its processes together."""
 
 _MUCH: Final = MEMORY // 2
-"""Bytes that a process holds only if it soon runs out of them: one that ends by itself then has lacked memory."""
+"""Bytes that a process holds only if it is about to run out: one that then ends by itself has lacked memory."""
 
 _GROWTH: Final = 200_000_000
-"""Bytes that are more than right answers need: a process that took so many until its time was over would go on."""
+"""Bytes that no right answer needs: a process that has taken so many when its time is over would go on."""
 
 _RUNAWAY: Final = 600_000_000
-"""Bytes beyond what a process had, over twice what PyTorch and a right answer take: it is stopped at once."""
+"""Bytes beyond what a process had, over twice what PyTorch and a right answer take: at more it is stopped at once."""
 
 _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""
 
 _MOST_FILES: Final = 20_000
-"""Each takes the time to delete it, and in a sandbox memory of the kernel's."""
+"""Each takes time to delete, and in a sandbox memory of the kernel's."""
 
 FOLDERS: Final = "gpipe_edu_answer_"
 """How the names of temporary folders begin."""
 
 _SAID: Final = 20_000_000
-"""Bytes of all its replies and questions, which take the judge's time and memory: right answers have three million."""
+"""Bytes of all its replies and questions, which take the judge's time and memory: right answers need three million."""
 
 START: Final = 60.0
 """Seconds for Python and its packages to load, which is no fault of the learner's."""
@@ -75,7 +75,7 @@ def probe(enclosure: Enclosure, start: Start) -> Confinement:
 class LearnerProcess:
     """`with LearnerProcess(...) as ask: reply = ask(M=4)`; `seconds` is the time for all calls together.
 
-    enclosure: where the process runs, and `held` says what is shut there; None for the learner's own answer. start: how
+    enclosure: where the process runs, None for the learner's own answer; `held` says what is shut off there. start: how
     the process is started.
     """
 
@@ -92,7 +92,7 @@ class LearnerProcess:
         self._packed = packed
         self._ended: Trouble | None = None
         self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # What it leaves in a temporary folder goes when it goes, and so does a sandbox with its own.
+        # Its temporary folder is deleted when it ends; a sandbox's own folder goes with the sandbox.
         self._folder = tempfile.mkdtemp(prefix=FOLDERS)
         scratch = (enclosure and enclosure.scratch) or self._folder
         try:
@@ -128,7 +128,7 @@ class LearnerProcess:
         self.close()
 
     def begin(self) -> None:
-        """Have the process load what it needs, and enter its enclosure; nothing of the answer's. Raises MachineBusy."""
+        """Have the process load what it needs, except the answer, and enter its enclosure. Raises MachineBusy."""
         self._child.send(plain.encode(self._start))
         first = self._receive(TimeLimit(self._pids, START))
         if first.trouble:
@@ -143,7 +143,7 @@ class LearnerProcess:
             delete(self._folder)
 
     def __call__(self, answer: Ask | None = None, /, **given: Any) -> Reply:
-        """Call the function with `given`, as the exercise's `perform` says. Never raises for the learner's sake.
+        """Call the function with `given`, as the exercise's `perform` says. Never raises for an error of the learner's.
 
         answer: answers the questions that come from inside meanwhile.
         """
@@ -196,14 +196,14 @@ class LearnerProcess:
                     continue
             except queue.Empty:
                 pass
-            except (ValueError, TypeError, LookupError):  # no question that one of ours asks
+            except (ValueError, TypeError, LookupError):  # nothing that our own code asks
                 self._child.kill()
                 return Reply(trouble=Trouble("unreadable", ""))
             looked = monotonic()
             limit.look()
             at_first, most = limit.largest if at_first is None else at_first, max(most, limit.largest)
             grew = most - at_first > _GROWTH
-            if ended:  # and what it has left behind keeps the pipe open
+            if ended:  # only what it has left behind keeps the pipe open
                 data = None
                 break
             if limit.over or limit.crowd or most - at_first > _RUNAWAY:
@@ -224,7 +224,7 @@ class LearnerProcess:
                 )
             if self._child.flooded:
                 return Reply(trouble=Trouble("printed", f"{FLOOD // 1_000_000} MB"))
-            if most > _MUCH:  # at its limit not even an error need be told
+            if most > _MUCH:  # at its limit it may be unable to tell even an error
                 return Reply(trouble=Trouble("MemoryError", "more than there is for it"))
             return Reply(trouble=Trouble("ended", ""))
         try:

@@ -18,7 +18,7 @@ from gpipe_edu.reference.stage import Stage
 
 
 def draw_digits(rng: Random, N: int) -> tuple[Array, Array]:
-    """N digits in a row, from anywhere in the training set: images as numbers of double precision, and labels."""
+    """N digits in a row, from anywhere in the training set: images in double precision, and labels."""
     data, first = digits(), rng.randrange(1000)
     chosen = slice(first, first + N)
     return np.asarray(data.x_train[chosen], dtype=float), np.asarray(data.y_train[chosen])
@@ -32,17 +32,17 @@ def draw_digit_batches(rng: Random, count: int, N: int) -> list[tuple[Array, Arr
 
 
 def items_of(layers: Sequence[ref.Layer]) -> list[Item]:
-    """Layers of the reference engine on their way, with their weights of now: Linear, and Tanh between."""
+    """Layers of the reference engine as they travel, with their present weights: Linear, and Tanh between."""
     return [(layer.params["weight"].copy(), layer.params["bias"].copy()) if layer.params else None for layer in layers]
 
 
 def arrays_of(layers: Sequence[ref.Layer]) -> list[Array]:
-    """All weights and biases of now."""
+    """All weights and biases as they are now."""
     return [value.copy() for layer in layers for value in layer.params.values()]
 
 
 def arrays_of_items(items: Sequence[Item]) -> list[Array]:
-    """The same of layers on their way."""
+    """The same for layers as they travel."""
     return [value for item in items if isinstance(item, tuple) for value in item]
 
 
@@ -66,5 +66,5 @@ def one_device(layers: Sequence[ref.Layer], x: Array, y: Array | None = None, dy
 
 
 def gradients(layers: Sequence[ref.Layer], x: Array, y: Array) -> list[Array]:
-    """Of the cross-entropy on one device, for all weights and biases."""
+    """Those of the cross-entropy on one device, for all weights and biases."""
     return one_device(layers, x, y).grads

@@ -1,6 +1,6 @@
 """Workers that judge: the one that waits for a learner's next check, and several at once for a class.
 
-What could not be judged because it was disturbed is judged once more: of a class at the end, alone.
+An answer whose judging was disturbed is judged once more: in a class at the end, alone.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Task(NamedTuple):
 
 
 class Worker:
-    """A process that judges, started at the first question, and again where it has ended.
+    """A process that judges, started at the first question, and again if it has ended.
 
-    start: how. one_student: it judges one student's answers alone, and the next one's in a new process.
+    start: how it is started. one_student: it judges only one student's answers; the next one's get a new process.
     """
 
     def __init__(self, start: Start = fresh, one_student: bool = False) -> None:
@@ -59,7 +59,7 @@ class Worker:
         self._over, self._lock = False, threading.Lock()
 
     def report(self, task: Task, path: Sequence[str] = (), tell: Callable[[int], None] | None = None) -> Report:
-        """As `judge` does with a learner's own answer, which runs where he is. Raises NotJudged."""
+        """As `judge` does with a learner's own answer, in the current folder. Raises NotJudged."""
         found = self.ask(_message(task, path=list(path), folder=os.getcwd()), _seconds(task), tell)
         if "report" in found:
             return unpack_report(found["report"])
@@ -108,7 +108,7 @@ class Worker:
             self._over = self._over or for_good
             running, self._running = self._running, None
         if running is not None:
-            running[0].hang_up(_FAREWELL)  # at which it kills all it has started
+            running[0].hang_up(_FAREWELL)  # then it kills all it has started
 
     @property
     def pid(self) -> int:
@@ -127,7 +127,7 @@ class Worker:
 
 
 def _message(task: Task, **where: Any) -> dict[str, Any]:
-    """What `worker.main` is asked. where: what is not as it is without an enclosure, and for nobody's own answer."""
+    """What `worker.main` is asked. where: what differs from the default, no enclosure and no student."""
     return {
         "key": task.exercise.key,
         "seconds": task.exercise.seconds,
@@ -146,7 +146,7 @@ def _seconds(task: Task) -> float:
 
 
 _idle: list[tuple[dict[str, str], Worker]] = []
-"""Those that wait for the next check, and the environment of each: a part of how a program behaves."""
+"""Those that wait for the next check, each with its environment, as a program's behaviour depends on that."""
 
 
 def judge_apart(
@@ -225,7 +225,7 @@ class Judges:
         self._folder.cleanup()
 
     def probe(self) -> Confinement:
-        """What is shut to answers here. Raises ValueError where they can't be run at all."""
+        """What is shut off from answers here. Raises ValueError where they can't be run at all."""
         found = self._workers[0].ask({"enclosure": self._enclosure, "student": None}, _LIMIT)
         if "held" not in found:
             raise ValueError(found.get("why") or _busy(found))
@@ -281,7 +281,7 @@ class Judges:
             yield task, self._ask(self._workers[0], task, next(self._count))[0]
 
     def _ask(self, one: Worker, task: Task, student: int) -> tuple[Outcome, bool]:
-        """The outcome, and whether it is worth while to ask again."""
+        """The outcome, and whether it is worth asking again."""
         try:
             found = one.ask(_message(task, enclosure=self._enclosure, student=student), _seconds(task))
             if "report" in found:
@@ -299,10 +299,10 @@ def _busy(found: dict[str, Any]) -> str:
 def _start_at(
     place: Workplace, folder: str, module: str, environment: Mapping[str, str], session: bool
 ) -> subprocess.Popen[bytes]:
-    """Start a worker there, in `folder`: here with nothing of the grader's own environment."""
+    """Start a worker there, in `folder`; on this machine, with nothing of the grader's own environment."""
     clean = {
         "PATH": os.environ.get("PATH", os.defpath),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # which Python itself is told to pass over
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # Python itself is told to ignore it
         "LANG": "C.UTF-8",
         "HOME": folder,
         "TMPDIR": folder,

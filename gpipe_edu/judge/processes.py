@@ -1,7 +1,7 @@
-"""What the checks of exercises with several processes share: how a run that did not come to its end is judged, and what
-is seen in a ring.
+"""What the checks of exercises with several processes share: how a run that did not finish is judged, and what is seen
+in a ring.
 
-Of a ring the judge is told each message. So it knows what went round, in which sums it was and how often, and whether
+The judge is told each message of a ring. So it knows what went round, in which sums it was and how often, and whether
 a process could know what it gave back.
 """
 
@@ -23,7 +23,7 @@ from gpipe_edu.judge.guest.processes import Diaries, Failure
 
 
 def judge_failure(case: Case, failure: Failure, about: Callable[[Trouble], Signs]) -> NoReturn:
-    """Raise Wrong, Unwritten. about: what the exercise itself knows of such an error; else it is one like others."""
+    """Raise Wrong, Unwritten. about: what the exercise itself knows of such an error; else it is one like any other."""
     where = case.exam.lines(failure.lines)
     trouble = Trouble(failure.kind, failure.message.partition("\n")[0], where)
     case.judge(about(trouble))
@@ -36,14 +36,14 @@ def judge_failure(case: Case, failure: Failure, about: Callable[[Trouble], Signs
 
 
 def about_collectives(diaries: Diaries) -> Signs:
-    """PyTorch did it."""
+    """One of PyTorch's collectives did the work."""
     for k, diary in enumerate(diaries):
         for entry in diary:
             yield Sign("collective", "collective" in entry, came=f"dist.{entry.get('collective')} on device {k}")
 
 
 def about_ring_failure(failure: Failure, trouble: Trouble, diaries: Diaries, lengths: Sequence[int]) -> Signs:
-    """Why a ring did not come to its end. lengths: of the pieces."""
+    """Why a ring did not finish. lengths: of the pieces."""
     yield from about_collectives(diaries)
     log = MessageLog(diaries)
     if failure.reason in ("size", "dtype"):
@@ -97,7 +97,7 @@ def about_pieces(found: Any, k: int, lengths: Sequence[int]) -> Signs:
     yield Sign("no-return", found is None, came=f"None from device {k}")
     shapes = [np.shape(one) for one in found] if isinstance(found, list) else None
     expected, came = f"{len(lengths)} arrays from device {k}", f"a list of {len(shapes)}" if shapes else describe(found)
-    if shapes and not any(shapes):  # an array has come as the list of its numbers
+    if shapes and not any(shapes):  # an array came, as a list of its numbers
         came = f"{plural(len(shapes), 'number')}, in one array or list"
     yield Sign("not-pieces", shapes is None or len(shapes) != len(lengths), expected=expected, came=came)
     wanted = [(length,) for length in lengths]
@@ -105,7 +105,7 @@ def about_pieces(found: Any, k: int, lengths: Sequence[int]) -> Signs:
 
 
 FEW: Final = 50
-"""Numbers in an array up to which several others may add up to it by chance."""
+"""An array of so many numbers or fewer may be a sum of several others by chance."""
 
 
 class Message(NamedTuple):
@@ -140,7 +140,7 @@ class Told:
 
     @property
     def sizes(self) -> list[list[list[int]]]:
-        """How many numbers each message had that was sent, of each device in each of its calls."""
+        """How many numbers each message had that was sent, by device and call."""
         return [
             [[array.size for array in self.sent(k, call)] for call in range(last + 1)]
             for k, last in enumerate(self._calls)
@@ -156,22 +156,22 @@ class Told:
         return all(len(a) == len(b) and all(map(np.array_equal, a, b)) for a, b in pairs)
 
     def known(self, k: int, call: int, own: Sequence[Array]) -> Known:
-        """What device k could know in a call, which begins with the arrays that it has."""
+        """What device k could know in a call that it begins with its `own` arrays."""
         return Known(own, [message for message in self.messages if (message.k, message.call) == (k, call)])
 
 
 class Known:
-    """The arrays that a device has, and what can be computed of them by adding and multiplying with numbers.
+    """The arrays that a device has, and what can be computed from them by adding and multiplying by numbers.
 
-    To have an array that cannot be is to have been told it in another way. That shows where arrays are longer than
-    there are of them.
+    A device that has any other array was told it in another way. That shows only if an array has more numbers than
+    there are arrays.
     """
 
     def __init__(self, own: Sequence[Array], messages: Sequence[Message]) -> None:
         self._arrays, self._messages = list(own), list(messages)
 
     def sends_only_what_it_has(self, then: Sequence[tuple[Array, Array]] = ()) -> bool:
-        """Go through its messages. then: pairs of an array and what it has as soon as it can have that one."""
+        """Go through its messages. then: pairs of an array and what it has as soon as it can have the first."""
         return all(self._goes_on(message, then) for message in self._messages)
 
     def _goes_on(self, message: Message, then: Sequence[tuple[Array, Array]]) -> bool:
@@ -181,7 +181,7 @@ class Known:
         return self.has(message.array)
 
     def has(self, array: Array) -> bool:
-        """Whether it is a sum of multiples of arrays that it has."""
+        """Whether `array` is a sum of multiples of those that it has."""
         alike = [one for one in self._arrays if one.shape == array.shape]
         return bool(alike) and shares_in(array, alike) is not None
 
@@ -200,7 +200,7 @@ def shares_in(value: Any, gradients: Sequence[Array]) -> Array | None:
 
 
 def is_mixed(value: Any, pieces: Sequence[Array]) -> bool:
-    """Whether `value` is put together from pieces of other numbers, too; never for pieces too short to tell."""
+    """Whether `value` mixes in pieces with other numbers; False if the pieces are too short to tell."""
     alike = [piece for piece in pieces if np.shape(piece) == np.shape(value)]
     return len(alike) < np.size(value) and shares_in(value, alike) is not None
 

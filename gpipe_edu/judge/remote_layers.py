@@ -1,4 +1,4 @@
-"""The judge's side of `guest/remote_layers.py`: computes for layers whose weights an answer has not, and notes it.
+"""The judge's side of `guest/remote_layers.py`: computes for layers whose weights an answer lacks, and notes it.
 
 The notes tell what went through a network in pieces, and in which order.
 """
@@ -18,11 +18,10 @@ from gpipe_edu.judge.guest.networks import Array, Item
 
 
 class Run(NamedTuple):
-    """A layer's run "F", or "B", a backward through the run number `of`, -1 if it was through none; in which step.
+    """A layer's run: "F", or "B", a backward through run number `of`, -1 if through none; and its step.
 
     x: what came in, for "B" the gradient of the output. y: what went out. saved: what a forward has to keep for its
-    backward, and what the backward had of it. as_it_was: whether these are the same. seen: what else the layer has
-    told.
+    backward, or what the backward had of it. as_it_was: whether these are the same. seen: what else the layer told.
     """
 
     kind: str
@@ -37,7 +36,7 @@ class Run(NamedTuple):
 
 
 class AskedLayers:
-    """Answers the questions of asked layers, by their places; `steps` has them for each step, as weights change."""
+    """Answers the questions of asked layers. steps: for each step the layers by place, as weights change."""
 
     def __init__(self, *steps: Mapping[Any, ref.Layer]) -> None:
         self._steps, self.step = steps, -1
@@ -66,7 +65,7 @@ class AskedLayers:
         return dx, grads
 
     def runs_of(self, step: int) -> dict[int, Run]:
-        """Those of a step, with their numbers."""
+        """The runs of a step, by number."""
         return {number: run for number, run in enumerate(self.runs) if run.step == step}
 
 
@@ -88,15 +87,15 @@ class PieceRuns:
 
     @cached_property
     def _relied_on(self) -> dict[int, int]:
-        """The forwards that some backward relied on, and the last one that did."""
+        """Each forward that a backward relied on, and the last one that did."""
         return {run.of: number for number, run in self.runs.items() if run.kind == "B"}
 
     def forwards(self, place: int) -> dict[int, Run]:
-        """Those of a layer."""
+        """A layer's, by number."""
         return {number: run for number, run in self.runs.items() if (run.kind, run.place) == ("F", place)}
 
     def _trained(self, place: int) -> list[Run]:
-        """Forwards that keep activations, as autograd was on, or as one went back; pieces without any don't count."""
+        """Forwards that keep activations, as autograd was on, or as they went back; empty pieces don't count."""
         found = self.forwards(place).items()
         return [run for number, run in found if len(run.x) and (run.seen[0] or number in self._relied_on)]
 
@@ -107,7 +106,7 @@ class PieceRuns:
 
     @property
     def passed(self) -> list[int]:
-        """For each layer the samples of all its forwards, kept or not."""
+        """For each layer how many samples all its forwards had, kept or not."""
         return [sum(len(run.x) for run in self.forwards(place).values()) for place in self.places]
 
     @property
@@ -128,7 +127,7 @@ class PieceRuns:
         return max((sum(back.get(j, -1) > n for j in row if j < n) for row in numbers for n in row), default=0)
 
     def are_of(self, x: Array, off: float = 1e-9, rounded: float = 0.0) -> bool:
-        """Whether the samples went through, each once, through all layers, and came back as they were.
+        """Whether each sample went once through all layers, and what they kept came back as it was.
 
         off: what may be lost between two layers. rounded: by how much the samples may differ from those of x.
         """

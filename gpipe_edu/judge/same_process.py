@@ -1,10 +1,10 @@
 """A learner's function in the judge's own process, for where there are no others: Python in a browser.
 
 It answers as `LearnerProcess` does: values travel as the same plain data, what would give the answer away is hidden
-while the learner's function runs, and an endless loop is ended, as is printing without end. What it can't do, because
+while the learner's function runs, endless loops and endless printing are ended. What it can't do, because
 nothing stands outside: stop a loop inside a C function or one that catches everything (`except:`), survive `os._exit`,
-limit memory, or judge with a NumPy that the notebook has not touched. Then one restarts the kernel; answers that were
-kept are still there.
+limit memory, or judge with a NumPy that the notebook has not touched. Then the kernel has to be restarted; answers that
+were kept are still there.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SameProcess:
 
 
 class _TimeIsUp(BaseException):
-    """No Exception, so that a learner's `except Exception` lets it pass."""
+    """Not an Exception, so that a learner's `except Exception` lets it pass."""
 
 
 class _Flood(BaseException):
@@ -141,9 +141,9 @@ def _refuse_input(prompt: object = "") -> str:
 
 @contextmanager
 def _end_after(seconds: float, files: Container[str]) -> Iterator[None]:
-    """Raise _TimeIsUp at the first line of a learner's file that begins later than in `seconds` of CPU time from now.
+    """Raise _TimeIsUp at the first line of a learner's file that begins after `seconds` of CPU time from now.
 
-    A browser counts time on the clock as that; elsewhere whoever is kept waiting by others has done nothing.
+    A browser has only time on the clock for it; elsewhere time spent waiting for other programs does not count.
     """
     end = process_time() + seconds
 

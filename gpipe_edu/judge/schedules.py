@@ -1,7 +1,7 @@
 """What the exercises on schedules share: reading what a learner wrote as one, whether it runs, and training with it.
 
 A schedule may be of a wrong size: some number was counted or taken wrongly. What is wrong in every row alike says more
-than the first rule that it breaks, so that is asked before whether the schedule can run.
+than the first rule that it breaks, so it is looked for before asking whether the schedule can run.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def show(case: Case, proposal: Proposal) -> None:
 
 
 def in_short(schedule: Schedule, cells: int) -> str:
-    """Its written form; the beginning of that, if one for so many micro-batches and stages is too large to be read."""
+    """Its written form; only the beginning, if one with so many cells is too large to be read."""
     return _beginning(str(schedule)) if cells >= BIG else str(schedule)
 
 
@@ -128,7 +128,7 @@ def about_rules(proposal: Proposal) -> Iterator[Sign]:
 
 
 def stop_of(schedule: Schedule) -> str:
-    """Where it stops, as a sentence in front of another one that says why; "" if it can run."""
+    """Where it stops, as a sentence to put before one that says why; "" if it can run."""
     for code, message, op in schedule.problems()[:1]:
         if code == "deadlock" and op:
             return f"This hangs: device {schedule.device_of_stage[op.stage]} waits for ever at {op}. "
@@ -142,7 +142,7 @@ def about_homes(proposal: Proposal) -> Iterator[Sign]:
 
 
 def difference(schedule: Schedule, expected: Schedule) -> str:
-    """The first place where two schedules part. Stages are named where one can't know them by the device."""
+    """The first place where two schedules part. Stages are named where the device does not tell them."""
     at_home = all(
         op.stage == device for one in (schedule, expected) for device, row in enumerate(one.rows) for op in row
     )

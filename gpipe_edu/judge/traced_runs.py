@@ -18,8 +18,8 @@ class Run(NamedTuple):
     """A layer's run "F", or a gradient that has come back to it, "B"; in which step and phase.
 
     samples: their numbers, from 1 on; a stamp that nobody has given stands for itself. sources: the numbers of the runs
-    that have given the stamps that came in, or that the backward relied on; -1 for what was given from outside.
-    seen: what else the layer has told.
+    that gave the stamps that came in, or on which the backward relied; -1 for what was given from outside, None for a
+    stamp that nobody has given. seen: what else the layer told.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Trail:
     def __call__(self, question: Any) -> Any:
         """Answer a question: a stamped run, a backward through one, or the beginning of a phase.
 
-        What was handed over for the backward is handed out when that begins, so nobody can begin it before. Raises
+        What the backward starts from is handed out only when it begins, so nobody can begin it earlier. Raises
         ValueError for anything else.
         """
         kind, *rest = question
@@ -67,7 +67,7 @@ class Trail:
     def _give(self, run: int, samples: Sequence[float] | range) -> Array:
         stamps = []
         for sample in samples:
-            while (stamp := self._secret.randrange(1, 2**24) / 2**24) in self._known:  # one that float32 has, too
+            while (stamp := self._secret.randrange(1, 2**24) / 2**24) in self._known:  # exact in float32, too
                 pass
             self._known[stamp] = run, float(sample)
             stamps.append(stamp)

@@ -19,14 +19,14 @@ from gpipe_edu.reference.losses import Loss
 from .case import Belief
 
 OTHER_TARGETS: Final = "ValueError: Expected input batch_size"
-"""What PyTorch's cross-entropy says of as many targets as there are no outputs."""
+"""What PyTorch's cross-entropy says of more or fewer targets than outputs."""
 
 
 @dataclass(frozen=True)
 class Parts:
     """Each micro-batch alone, in the order in which they went backward: its samples, mean loss and gradients.
 
-    M: how many micro-batches there are, with those that have no samples.
+    M: how many micro-batches there are, including those without samples.
     """
 
     M: int
@@ -36,7 +36,7 @@ class Parts:
 
     @property
     def shares(self) -> list[float]:
-        """What each counts in the mini-batch: n / N."""
+        """The weight of each in the mini-batch: n / N."""
         return [n / sum(self.counts) for n in self.counts]
 
     def total(self, weights: Sequence[float]) -> list[Array]:
@@ -55,7 +55,7 @@ def parts_of(
     stage: slice = slice(None),
     order: Sequence[int] | None = None,
 ) -> Parts:
-    """The micro-batches that have a sample, on one device. stage: those layers whose gradients are asked for."""
+    """The micro-batches that have a sample, on one device. stage: the layers whose gradients are asked for."""
     pieces = split_batch((x, y), M)
     ran = [pieces[m] for m in order or range(M) if len(pieces[m][0])]
     alone = [ref.train_sequential(layers, a, b, loss=loss) for a, b in ran]

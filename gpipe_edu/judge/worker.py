@@ -1,9 +1,9 @@
 """A process that judges one answer after another, and keeps what judges and answers load. `pool.py` asks it.
 
 It never runs a learner's code. On Linux each answer is judged in a process forked from it, and the answer's own process
-is forked, too, or started in a sandbox of which this process holds the other end, a new one for each student; elsewhere
+is forked, too, or started in a sandbox that this process controls, a new one for each student; elsewhere
 the answer's process is a fresh one. Every process that an answer has started is killed before the report is told, and
-also if the one who asks goes away in between.
+also if the asking process goes away in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .judging import NotJudged, judge
 from .learner_process import FOLDERS, MachineBusy, probe
 
 LOOK: Final = 0.5
-"""Seconds between two looks whether a process was stopped. Once may be a Ctrl-Z in somebody's terminal."""
+"""Seconds between two checks for a stopped process. A single hit may be a Ctrl-Z in somebody's terminal."""
 
 STOPPED: Final = "its process was stopped"
 
@@ -44,10 +44,10 @@ _MEMORY: Final = 6 * 2**30
 
 
 def main() -> None:
-    """For each message some numbers of cases, then what was found, until nobody asks any more."""
+    """Answer each message with the numbers of the cases, then what was found, until nobody asks any more."""
     orphans.adopt()
     parent = Parent()
-    if sys.platform == "win32":  # which has no sessions: who asks is interrupted, too, and ends us
+    if sys.platform == "win32":  # no sessions there: Ctrl-C reaches the asking process, too, which ends us
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, OSError), closing(_OwnSandbox()) as sandbox:
         while True:
@@ -69,7 +69,7 @@ class _OwnSandbox:
         self._whose: Any = None
 
     def start_for(self, whose: Any, modules: Sequence[str]) -> Start:
-        """How a process of this student's answers is started. Raises OSError, with a sentence, where it can't be."""
+        """How to start a process for this student's answers. Raises OSError, with a sentence, if that can't be done."""
         if self._server is None or whose != self._whose:
             self.close()
             self._server, self._whose = bubblewrap.start(), whose
@@ -92,7 +92,7 @@ class _OwnSandbox:
 
 
 def _something_is_left(enclosure: str | None) -> bool:
-    """Whether an answer has left in a container what can't be deleted, so that it has to be the last one there."""
+    """Whether an answer has left in a container what can't be deleted, so that it must be the last one there."""
     return enclosure == CONTAINER.name and any(name.startswith(FOLDERS) for name in os.listdir(tempfile.gettempdir()))
 
 
@@ -108,9 +108,9 @@ def _needed(exercise: Exercise | None) -> list[str]:
 
 @cache
 def _load(key: str) -> None:
-    """Import what judges of this exercise need, and its answers that are forked from this process."""
+    """Import what this exercise's judge needs, and what its answers need, as both are forked from this process."""
     exercise = find_exercise(key)
-    orphans.die_with_parent()  # it may take seconds, in which nobody looks whether the one who asks has gone
+    orphans.die_with_parent()  # loading may take seconds, in which nobody checks if the asking process has gone
     try:
         fork_server.load([*_needed(exercise), exercise.check.__name__])
     finally:
@@ -119,7 +119,7 @@ def _load(key: str) -> None:
 
 def _answer(parent: Parent, message: dict[str, Any], sandbox: _OwnSandbox) -> dict[str, Any]:
     """{"report": ...}, {"held": ...}, {"busy": what the machine could not do}, or {"why": there is none, "again":
-    whether it is worth while to ask again}.
+    whether it is worth asking again}.
     """
     exercise = find_exercise(message["key"]) if "key" in message else None
     try:
@@ -156,12 +156,12 @@ def _apart(parent: Parent, message: dict[str, Any], start: Start) -> dict[str, A
 
 
 def _hear(parent: Parent, pid: int, pipe: BinaryIO) -> dict[str, Any] | None:
-    """What a judge has found, whose cases are passed on; None if it has ended before."""
+    """What a judge has found, passing on its cases; None if it has ended before."""
     stopped = 0
     with suppress(EOFError, frames.TooLong):
         while stopped < 2:
             ready = select.select([parent.pipe, pipe], [], [], LOOK)[0]
-            if parent.pipe in ready:  # who waits for an answer has nothing to say but that he has gone
+            if parent.pipe in ready:  # the asking process says nothing while it waits: it has gone
                 return {"why": "nobody asks any more", "again": False}
             if not ready:
                 stopped = stopped + 1 if is_stopped(pid) else 0

@@ -1,1 +1,1 @@
-"""One folder a task. None knows another; what several need stands in `judge`, or in `judge/guest`."""
+"""One folder per task. None knows another; what several need stands in `judge`, or in `judge/guest`."""
