@@ -63,7 +63,7 @@ class ArrayCut:
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Small cases that name a slip, random ones that leave no way around, tuples, refusals, and a training step."""
+    """Small cases that name a slip, random ones that rule out shortcuts, tuples, refusals, and a training step."""
     small = [(12, 4), (5, 4), (10, 4), (3, 5), (7, 1), (6, 6), (13, 23)]
     drawn = [(rng.randint(1, 60), rng.randint(1, 20)) for _ in range(20)]
     for index, (N, M) in enumerate(small + drawn):
@@ -105,7 +105,7 @@ def _batch(rng: Random, N: int, width: tuple[int, ...]) -> Array:
 
 
 _UNPACKED: Final = ("ValueError: too many values to unpack", "ValueError: not enough values to unpack")
-"""What Python says when a tuple has another number of parts than there are names for them."""
+"""What Python says when a tuple has more or fewer parts than there are names for them."""
 
 _NO_REST: Final = "ValueError: array split does not result in an equal division"
 """What `np.split` says of a batch with a remainder."""
@@ -171,7 +171,7 @@ def _signs_of_part(part: ArrayCut) -> Iterator[Sign]:
 
 
 def _is_whole(part: ArrayCut) -> bool:
-    """Whether every piece is all of the array, which has something that could be cut."""
+    """Whether every piece is the whole array, which could be cut."""
     arrays = [piece for piece in part.pieces if isinstance(piece, np.ndarray)]
     return (
         part.N > 1
@@ -194,7 +194,7 @@ def _about_the_count(part: ArrayCut) -> Iterator[Sign]:
 
 
 def _about_the_values(part: ArrayCut, together: Array) -> Iterator[Sign]:
-    """For pieces that `together` are not the batch."""
+    """For pieces that are not the batch when put `together`."""
     N, M, sizes, count = part.N, part.M, part.sizes, len(together)
     came = f"sizes {join_words(sizes) or 'none'}"
     missing, alike = f"{N - count} of {N} samples are missing", len(set(sizes)) == 1
@@ -249,12 +249,12 @@ def _train(exam: Exam, rng: Random) -> Success:
 
 
 def _are_same(a: Array, b: Array) -> bool:
-    """Whether all numbers are, of which nan is one."""
+    """Whether all numbers are the same, nan included."""
     return a.shape == b.shape and bool(np.all((a == b) | (a != a) & (b != b)))
 
 
 def _has_cut_some_parts(cut: BatchCut) -> bool:
-    """Whether every piece is a tuple of as many parts, which were cut, and fewer than there are."""
+    """Whether all pieces are tuples of equally many parts, cut, but fewer than the batch has."""
     known = [piece for piece in cut.pieces if isinstance(piece, tuple | list) and piece]
     arrays = len(known) == len(cut.pieces) and all(isinstance(each, np.ndarray) for piece in known for each in piece)
     if not arrays or len({len(piece) for piece in known}) != 1:

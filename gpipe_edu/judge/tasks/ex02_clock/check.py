@@ -40,7 +40,7 @@ class LearnersClock:
 
     @property
     def board(self) -> list[Cell]:
-        """All forwards that there are."""
+        """All forwards that there should be."""
         return [(m, k) for m in range(self.M) for k in range(self.K)]
 
 

@@ -1,6 +1,6 @@
 """Every forward, then every backward, as a schedule that runs.
 
-Any order of the backwards is right that does not make the step longer: the paper's, the opposite one, or another.
+Any order of the backwards that does not make the step longer is right: the paper's, the opposite one, or another.
 """
 
 from __future__ import annotations

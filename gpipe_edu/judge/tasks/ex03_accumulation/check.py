@@ -1,9 +1,9 @@
 """Exercise 03: does a step over micro-batches change the weights as a step with the whole mini-batch does?
 
-The truth comes from the reference engine: the same network in NumPy, trained on one device. A step that is wrong is
-held against what each misconception would have done. An answer's network has other weights, from which it moves as the
-real one would; the real ones are the judge's, who computes with them and knows what ran. Some losses are here that
-the reference engine has not, so that a step takes the one that it is given, and no other.
+The truth comes from the reference engine: the same network in NumPy, trained on one device. A wrong step is compared
+with what each misconception would have done. An answer's network has other weights, which move as the real ones would;
+only the judge has those, computes with them and so knows what ran. Some of the losses here are not in the reference
+engine, so that a step has to use the one that it is given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gpipe_edu.process.plain import name_of
 from gpipe_edu.reference.losses import Loss
 
 _ROUNDED: Final = 1e-5
-"""By how much numbers are off at most that were float32 on the way."""
+"""How far off numbers are, at most, that were float32 on the way."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class JudgedStep:
     ran: what it ran of the network. x: the samples. parts: each micro-batch alone. before: gradients that were there,
     those of the step before if it was not the first. gradient: what moved the weights that are trained. grads, weights,
     loss: the true ones. decay: what the optimizer adds to that gradient, as the weights decay. training: the mode of
-    the network. frozen: of so many arrays the layers stay as they are, at the front. numbers: in the target of one
-    sample.
+    the network. frozen: how many arrays of weights, at the front, stay as they are. numbers: how many there are in the
+    target of one sample.
     """
 
     step: WatchedStep
@@ -99,8 +99,8 @@ def examine(exam: Exam, rng: Random) -> Success:
         _small(exam, rng, 9, 4, loss=loss, blame="own-loss")
     _small(exam, rng, 9, 4, training=False)
     _small(exam, rng, 9, 4, decay=0.1)
-    _small(exam, rng, 9, 4, decay=0.1, frozen=2, blame="frozen-layer")  # which moves what has a gradient of zero
-    _small(exam, rng, 9, 4, loss="mse", far=1000.0)  # gradients that no usual bound lets pass
+    _small(exam, rng, 9, 4, decay=0.1, frozen=2, blame="frozen-layer")  # decay moves weights with a gradient of zero
+    _small(exam, rng, 9, 4, loss="mse", far=1000.0)  # gradients beyond any usual bound
     with exam.blame_on("only-small"):
         _small(exam, rng, 40, 20, steps=1)
     return _digits(exam, rng)
@@ -143,7 +143,7 @@ def _small(
 
 
 def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> list[WatchedStep]:
-    """Judge a step for each batch; returns what came, with the real weights. blame: the reason of errors and wrong
+    """Judge a step for each batch; returns what came, with the real weights. blame: the slip behind errors and wrong
     numbers, if the question differs in one thing from others that were right.
     """
 
@@ -171,7 +171,7 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
         step, truth = WatchedStep(*came), truths[index]
         (x, y), was = question.batches[index], arrays_of(truth.layers)
         decay = [question.decay * (real - part) for real, part in zip(was, apart, strict=True)][trained]
-        # Weights that differ decay by different amounts: what they are apart decays, too, with a momentum of its own.
+        # Different weights decay by different amounts: their distance decays, too, with a momentum of its own.
         drift[trained] = [
             MOMENTUM * speed + question.decay * part for speed, part in zip(drift[trained], apart[trained], strict=True)
         ]
@@ -207,7 +207,7 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
         lost = {"off": _ROUNDED, "rounded": _ROUNDED} if judged.rounded else {}
         case.judge([Sign("lost", not judged.ran.are_of(x, **lost))])
         if judged.counts_what_was_there:
-            break  # from here on the weights are others
+            break  # from here on the weights differ
         before = judged.grads
         steps.append(step)
     return steps
@@ -240,12 +240,12 @@ def _true_steps(question: StepsQuestion) -> Iterator[_TrueStep]:
 
 
 def _moved_by(was: list[Array], now: Sequence[Any], velocity: list[Array], rate: float) -> list[Array]:
-    """The gradient with which SGD has made these weights of those."""
+    """The gradient with which SGD turns the weights `was` into `now`."""
     return [(a - b) / rate - MOMENTUM * v for a, b, v in zip(was, now, velocity, strict=True)]
 
 
 def _about_pieces(judged: JudgedStep) -> Signs:
-    """A step that is none, or not in micro-batches, before any number is looked at."""
+    """No step at all, or not in micro-batches; before any number is looked at."""
     step, N, M = judged.step, len(judged.x), judged.parts.M
     calls = "1 call of optimizer.step()"
     yield Sign("no-step", step.updates == 0, expected=calls, came="none")
@@ -263,7 +263,7 @@ def _about_pieces(judged: JudgedStep) -> Signs:
 
 
 def _about_memory(judged: JudgedStep) -> Signs:
-    """No forward while the activations of an earlier piece are in memory; of pieces that do go backward."""
+    """No forward while the activations of an earlier piece that goes backward are in memory."""
     waiting = judged.ran.waiting
     came = f"those of {waiting + 1} pieces"
     yield Sign("all-at-once", waiting > 0, expected="the activations of 1 piece at a time", came=came)
@@ -296,7 +296,7 @@ def _about_the_form(judged: JudgedStep) -> Signs:
 
 
 def _about_what_is_left(judged: JudgedStep) -> Signs:
-    """For a loss without a graph, which would hold its own."""
+    """For a loss without a graph; a loss with one holds its own."""
     yield Sign("kept-after", judged.step.left)
 
 
@@ -342,7 +342,7 @@ def _about_the_loss(judged: JudgedStep) -> Signs:
 
 
 def _near(loss: float, truth: float, off: float) -> bool:
-    """Whether losses agree; many a sum is kept in single precision, up to 1e-6."""
+    """Whether losses agree, up to `off`: many sums are kept in single precision."""
     return bool(abs(loss - truth) <= off * max(1.0, abs(truth)))
 
 
@@ -390,4 +390,4 @@ WORDING: Final = {
     "smoothed": ", loss_fn the cross-entropy with smoothed labels",
     "lopsided": ", loss_fn a squared error that counts double where the output is too large",
 }
-"""In a call, for those that are not usual."""
+"""How a call mentions the unusual ones."""

@@ -1,8 +1,8 @@
-"""Training steps of a learner's, watched: what changed, and whether activations were let go.
+"""A learner's training steps, watched: what changed, and whether activations were let go.
 
-What went through the network, the judge knows from its layers (`asked.py`). Whatever autograd keeps for a backward is
-kept in a box of ours, so that the boxes that are left tell whose activations are in memory. Weak references tell which
-outputs of the network are still there, and a mark on each output's graph whether that is.
+What went through the network, the judge knows from its layers (`remote_layers.py`). Whatever autograd keeps for a
+backward is kept in a box of ours, so that the boxes that are left tell whose activations are in memory. Weak references
+tell which outputs of the network are still there, and a mark on each output's graph tells whether the graph is.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SMOOTHING: Final = 0.2
 class StepsQuestion(NamedTuple):
     """Steps of SGD in PyTorch, one for each batch, on a network whose real weights the judge has.
 
-    leftover: a batch whose gradients are there before the first one. frozen: so many layers at the front are in
-    evaluation mode, and their weights ask for no gradients. decay: of the weights, by the optimizer.
+    leftover: a batch whose gradients are there before the first one. frozen: how many layers at the front are in
+    evaluation mode, with weights that ask for no gradients. decay: of the weights, by the optimizer.
     """
 
     items: list[Item]
@@ -48,7 +48,7 @@ class WatchedStep(NamedTuple):
 
     loss: a number where it gave one, else what came. has_graph: whether the loss still hangs on its graph. grads: in
     `.grad` as the optimizer stepped. updates: calls of `optimizer.step()`. late_forwards: forwards of the network after
-    the first of them. other_setting: of the optimizer, by name, as it was and as it is, if one was changed.
+    the first of them. other_setting: name, old and new value of an optimizer's setting, if one was changed.
     modes_kept: whether every layer was in its mode at each forward and at the end. asks_kept: whether the same weights
     ask for gradients. inputs_kept: whether the numbers of x and y are as they were. inputs_ask: whether x or y now asks
     for gradients. graph_kept: whether activations outlived their backward. outputs_kept: whether outputs of several
@@ -79,7 +79,7 @@ class _Box:
 
 
 class _Mark:
-    """On a graph: as long as it is there, the graph is."""
+    """Put on a graph: as long as it is there, so is the graph."""
 
 
 class _StepWatch:
@@ -90,7 +90,7 @@ class _StepWatch:
         self._modes, self._asks = modes_of(net), asks_of(net)
         self._settings = _settings_of(optimizer)
         self.begin()
-        net[0].register_forward_pre_hook(self._arrives)  # of the layers, so that a loop over them is seen, too
+        net[0].register_forward_pre_hook(self._arrives)  # on layers, so that a loop over them is seen, too
         net[-1].register_forward_hook(self._leaves)
         optimizer.register_step_pre_hook(self._is_about_to_update)
         optimizer.register_step_post_hook(self._updates)
@@ -125,7 +125,7 @@ class _StepWatch:
 
     @property
     def left(self) -> bool:
-        """Whether outputs or their graphs are there, when nobody may need them."""
+        """Whether outputs or their graphs are still there when nobody needs them any more."""
         return _stays(lambda: len(self._marks) + self._outputs_there > 0)
 
     def pack(self, tensor: Any) -> _Box:
@@ -142,7 +142,7 @@ class _StepWatch:
         self.look()
         self._forwards += 1
         self.late_forwards += self.updates > 0
-        # That of the last one may wait in a variable until this one takes its place.
+        # The last output may stay in a variable until this forward's takes its place.
         self.outputs_kept |= _stays(lambda: self._outputs_there > 1)
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
@@ -164,7 +164,7 @@ class _StepWatch:
 
 
 def _stays(there: Callable[[], bool]) -> bool:
-    """Whether it is there even when what only refers to itself has been collected."""
+    """Whether it is still there when reference cycles have been collected."""
     return there() and (gc.collect(), there())[1]
 
 
@@ -209,7 +209,7 @@ def _step(train_step: Any, watch: _StepWatch, loss_fn: Any, optimizer: Any, batc
     is_one = isinstance(loss, torch.Tensor) and loss.numel() == 1
     has_graph = is_one and loss.requires_grad
     is_number = is_one or (isinstance(loss, np.ndarray) and loss.ndim == 0)
-    loss = loss.item() if is_number else loss  # what was in our own hands is not left
+    loss = loss.item() if is_number else loss  # so that we don't hold its graph
     return WatchedStep(
         loss=loss,
         has_graph=has_graph,

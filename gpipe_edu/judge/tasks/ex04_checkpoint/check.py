@@ -34,7 +34,7 @@ _TRAPS: Final[Traps] = {
 
 @dataclass(frozen=True)
 class CheckpointedStep:
-    """What was asked, its inputs without stamps; the gradient that its backward began with, what came and what ran."""
+    """What was asked (inputs without stamps), the gradient that its backward began with, what came and what ran."""
 
     asked: CheckpointQuestion
     dy: Array
@@ -78,7 +78,7 @@ class CheckpointedStep:
 
     @property
     def error(self) -> float:
-        """How far the gradients are from the truth, that of x with them if there has to be one."""
+        """How far the gradients are from the truth, including that of x if there has to be one."""
         mine, exact = ([self.came.dx], [self.truth.dx]) if self.asked.follow else ([], [])
         return ref.gradient_difference([*self.came.grads, *mine], [*self.truth.grads, *exact])
 
@@ -165,7 +165,7 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
     yield Sign("input-changed", came.input_requires != asked.follow, *requires)
     same_input = np.array_equal(came.input_values[..., :-1], asked.x)
     yield Sign("input-overwritten", not same_input, *_rows(asked.x, came.input_values[..., :-1]))
-    # What is kept is made larger, so that a 1 was not drawn.
+    # Dropout scales up what it keeps, so a 1 was not drawn.
     yield Sign("dropout-off", any((mask == 1).any() for mask in step.first_masks.values()))
     rows = _rows(step.truth.output, step.output)
     yield Sign("skipped", step.ran.skipped, "all layers", "some never ran")
@@ -177,7 +177,7 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
 
 
 def _judge_lost(case: Case, step: CheckpointedStep) -> None:
-    """Why some weights got no gradient: what comes when the input requires one?"""
+    """Why did some weights get no gradient? Do they get one when the input requires one?"""
     followed = _ask(case, step.asked._replace(follow=True), step.dy)
     case.expected, case.came = "gradients for all weights", f"none for stage {join_words(step.lost)}"
     case.judge([Sign("needs-input-gradient", not followed.lost)])
@@ -219,7 +219,7 @@ def _about_gradients(step: CheckpointedStep) -> Signs:
 
 
 def _evaluate(exam: Exam, question: CheckpointQuestion, dy: Array) -> None:
-    """Under no_grad there is no way back, and nothing to keep for it."""
+    """Under no_grad there is no backward, and nothing to keep for one."""
     case = exam.case(f"with torch.no_grad(): forward(stages, x, again={question.again})")
     case.judge(_about_evaluation(_ask(case, question, dy)))
 

@@ -1,4 +1,4 @@
-"""How `forward` is called, with witnesses: the judge stamps every run of a layer, and what stays in memory is seen.
+"""How `forward` is called and watched: the judge stamps every run of a layer, and what stays in memory is noted.
 
 A weak reference to the memory of a layer's output tells whether it is still there, held by autograd, a closure or a
 list somewhere.
@@ -47,8 +47,8 @@ class CheckpointAnswer(NamedTuple):
 
     kept: outputs that are in memory after the forward, with their bytes. masks: what each Dropout drew, once for each
     of its runs. plain_masks: what it draws from the same seed when the stages just run. same_random_state: whether the
-    backward has left it as it was. held: outputs that are in memory after the backward, as long as that of the last
-    layer is. left: when that is gone, too.
+    backward has left it as it was. held: outputs that are in memory after the backward, while that of the last layer
+    still is. left: those in memory when that is gone, too.
     """
 
     output: Array
@@ -124,7 +124,7 @@ def perform(forward: Any, **given: Any) -> CheckpointAnswer | dict[str, str]:
         return {"slip": "no-return", "expected": "a tensor", "came": "None"}
     if not isinstance(output, torch.Tensor):
         return {"slip": "no-tensor", "expected": "a tensor", "came": with_article(type(output).__name__)}
-    last = (len(nets) - 1, len(nets[-1]) - 1)  # the result is in our own hands
+    last = (len(nets) - 1, len(nets[-1]) - 1)  # we hold the result ourselves
     found: dict[str, Any] = {
         "output": output.detach().numpy().copy(),
         "has_graph": output.requires_grad,
@@ -154,7 +154,7 @@ def _draw_masks(asked: CheckpointQuestion) -> dict[Number, Array]:
     """Where each Dropout lets values pass when the stages run one after another, from the seed on."""
     import torch
 
-    nets = list(map(build_network, asked.stages))  # which draws, too
+    nets = list(map(build_network, asked.stages))  # this draws, too
     torch.manual_seed(asked.seed)
     found, values = {}, torch.ones(len(asked.x), asked.x.shape[-1] - 1, dtype=torch.float64)
     for k, net in enumerate(nets):

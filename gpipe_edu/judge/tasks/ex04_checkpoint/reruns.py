@@ -1,7 +1,7 @@
 """Which layers ran in the forward and which again in the backward, and what betrays how a stage was re-materialized.
 
-All of it is known from the judge's own stamps; what a learner's process tells has no part in it. Right is: the stages
-that were to run again, the last one first, and in each the layers from first to last, once.
+All of it is known from the judge's own stamps; what a learner's process tells has no part in it. It is right if only
+the stages that were to run again did, the last one first, and in each the layers from first to last, once.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LayerRuns:
         )
 
     def _place(self, number: int | None) -> Number | None:
-        """Of the run that gave a stamp; None for a stamp that came with the input."""
+        """The layer whose run gave a stamp; None for a stamp that came with the input."""
         run = self._forward.get(-1 if number is None else number)
         return None if run is None else run.place
 
@@ -107,18 +107,18 @@ class Reruns(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What was to be, in words."""
+        """What should have run, in words."""
         return f"runs again: {_named(sorted(self.wanted))}"
 
     @property
     def came(self) -> str:
-        """What was, in words."""
+        """What did run, in words."""
         often = Counter(self.runs)
         return "ran again: " + _named(f"{k} ({often[k, 0]}x)" if often[k, 0] > 1 else k for k in sorted(self.stages))
 
 
 def signs(reruns: Reruns) -> Signs:
-    """From the most telling one on."""
+    """The most telling ones first."""
     runs, wanted, there, often = reruns.runs, reruns.wanted, reruns.stages, Counter(reruns.runs)
     twice = max(often.values(), default=0) > 1
     yield Sign("nothing", bool(wanted) and not runs)

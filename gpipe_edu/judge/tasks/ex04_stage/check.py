@@ -1,8 +1,8 @@
 """Does a stage in NumPy keep only its inputs, and compute the rest again?
 
 The judge runs the learner's stages op by op, and stages of its own beside them on the same schedule: loss, gradients
-and the bytes held after every op must agree. What layers compute it computes itself, so it knows which run a backward
-relied on; the bytes are what the learner's process says. A training is handed out one op at a time,
+and the bytes held after every op must agree. It does the layers' computing itself, so it knows which run a backward
+relied on; the bytes are what the learner's process says. Training is handed out one op at a time,
 each with its array, so that nothing can be done before its turn.
 """
 
@@ -35,7 +35,7 @@ Grads: TypeAlias = list[dict[str, Array]]
 
 @dataclass(frozen=True)
 class StageTraining:
-    """Mini-batches for a network on a schedule, its gradients added up, and what is true of it.
+    """Mini-batches that train a network on a schedule, with gradients added up, and the true results.
 
     cuts: where each stage begins, and the end.
     """
@@ -227,19 +227,19 @@ def _about_memory(asked: StageTraining, told: list[list[int]]) -> Signs:
     *earlier, inputs = map(asked.held_inputs, asked.batches)
     left = sum(row[-1] for row in told)
     before, behind = (_beyond(asked, told, inputs, by) for by in (-1, 0))
-    grows = asked.schedule.micro_batches < 3 or left > 2 * behind  # with each micro-batch; of two that can't be told
+    grows = asked.schedule.micro_batches < 3 or left > 2 * behind  # with each micro-batch; two are too few to tell
     yield Sign("saved-stays", before == 0 < left and not grows, came=f"{left} bytes")
     yield Sign("never-freed", left > 0, expected="0 bytes after the last backward", came=f"{left} bytes")
-    if left:  # a stage that frees nothing need not keep more than inputs for that
+    if left:  # a stage that frees nothing may yet keep only inputs
         inputs = [_add_up(chain(*rows))[-len(rows[-1]) :] for rows in zip(*earlier, inputs, strict=True)]
-    several = asked.schedule.micro_batches > 1  # of which each would keep something
+    several = asked.schedule.micro_batches > 1  # each of which would keep something
     more = max(held - allowed for held, allowed in zip(chain(*told), chain(*inputs), strict=True))
     slip = "keeps-one" if several and more <= asked.largest_output else "keeps-more"
     yield Sign(slip, more > 0, expected="only the inputs", came=f"{more} bytes more")
 
 
 def _beyond(asked: StageTraining, held: list[list[int]], inputs: list[list[int]], by: int) -> int:
-    """Bytes that stages hold beyond their inputs when their first backward is over; by: so many ops later."""
+    """Bytes that stages hold beyond their inputs when their first backward is over. by: how many ops later."""
     places = [next(i for i, op in enumerate(row) if op.kind == "C") + by for row in asked.schedule.rows]
     return sum(mine[i] - allowed[i] for mine, allowed, i in zip(held, inputs, places, strict=True))
 
@@ -265,9 +265,9 @@ Batch: TypeAlias = tuple[Array, Array]
 class OpByOp:
     """Answers what `perform.py` asks: for the next op, and for what a layer computes.
 
-    cuts: where each stage begins, and the end. Of the last mini-batch, loss; dx: what the backward of each micro-batch
-    on each stage gave back; held: the bytes that each device told after each of its ops. expected, misshapen: of an
-    output that ended it, as no op can take it.
+    cuts: where each stage begins, and the end. loss, dx, held: of the last mini-batch; dx: what the backward of each
+    micro-batch on each stage gave back; held: the bytes that each device told after each of its ops. expected,
+    misshapen: the shapes, if an output ended it because no op can take that.
     """
 
     def __init__(self, layers: list[ref.Layer], cuts: list[int], batches: list[Batch], schedule: Schedule) -> None:
@@ -289,7 +289,7 @@ class OpByOp:
         return next(self._todo) if self._layers.step == 0 else self._todo.send((came, held))
 
     def _hand_out(self) -> Generator[Any, tuple[Any, int], None]:
-        """(method, stage, micro-batch, array) for each op; sent what came and the bytes then held. None at the end."""
+        """(method, stage, micro-batch, array) for each op, then None; is sent what came and the bytes then held."""
         K, M = self._schedule.stages, self._schedule.micro_batches
         for x, y in self._batches:
             pieces, N = split_batch((x, y), M), len(x)
@@ -351,6 +351,6 @@ class OpByOp:
 
     @property
     def relies_on_the_first(self) -> bool:
-        """Whether a backward used what no run of the same op had given."""
+        """Whether a backward used something not given by a run of the same op."""
         runs = self._layers.runs
         return any(run.kind == "B" and not (run.as_it_was and runs[run.of].step == run.step) for run in runs)

@@ -21,7 +21,7 @@ HIDDEN: Final = {"gpipe_edu.reference.stage.Stage": "Stage"}
 
 
 class StageQuestion(NamedTuple):
-    """A network without its real weights, and where its stages begin and end; the judge tells the ops."""
+    """A network without its real weights, and where its stages begin and end; the judge gives the ops."""
 
     sizes: list[int]
     seed: int
@@ -29,12 +29,12 @@ class StageQuestion(NamedTuple):
 
     @property
     def layers(self) -> list[ref.Layer]:
-        """The network, new."""
+        """The network, newly built."""
         return ref.mlp(self.sizes, activation="tanh", seed=self.seed)
 
 
 class StageAnswer(NamedTuple):
-    """The gradients, after all ops that the judge has told."""
+    """The gradients, after all ops that the judge has given."""
 
     grads: Any
 
@@ -59,7 +59,7 @@ def perform(Theirs: Any, **given: Any) -> StageAnswer | dict[str, str]:
 
 
 class AskedLayer(Layer):
-    """A layer whose output and gradients the judge computes; its own weights are others."""
+    """A layer whose output and gradients the judge computes; its own weights are not the real ones."""
 
     def __init__(self, layer: Layer, place: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class AskedLayer(Layer):
 
     def forward(self, x: Array) -> tuple[Array, Saved]:
         """The output, and what `backward` needs, with the number of this run."""
-        mine, saved = self.layer.forward(x)  # says what does not fit
+        mine, saved = self.layer.forward(x)  # raises if something does not fit
         run, y = ask_judge(("F", self.place, x, None))
         return y, (*(y if one is mine else one for one in saved), np.array([run]))
 

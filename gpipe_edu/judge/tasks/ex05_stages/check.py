@@ -1,6 +1,6 @@
 """Are these the stages of a network, made of its own layers?
 
-Layers only note who calls them; then the pipeline engine trains with the learner's stages.
+Layers only note that they are called; then the pipeline engine trains with the learner's stages.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def examine(exam: Exam, rng: Random) -> Success:
 
 
 def _judge(exam: Exam, asked: CutTask, how: str = "") -> None:
-    """Judge a cut. how: what the call says of the network besides."""
+    """Judge a cut. how: what else the call says of the network."""
     several = asked.letters.count("t") > 1
     where = ", one of them in three places" if several else how
     case = exam.case(f"cut(net, {asked.balance}), net with {len(asked.letters)} layers{where}")
@@ -96,7 +96,7 @@ def _about_rows(asked: CutTask, rows: Rows) -> Signs:
 
 
 def _read_as_places(asked: CutTask) -> list[Rows]:
-    """What stages run where the counts are taken for places of cuts: with the first layers, with the last, or both."""
+    """What stages run if the counts are taken for places of cuts: with the first layers, with the last, or both."""
     places, layers = [0, *asked.balance], asked.letters.lower()
     found = [[list(layers[a:b]) for a, b in pairwise(ends)] for ends in (places, [*places, len(layers)], places[1:])]
     return [rows for rows in found if rows != asked.rows]

@@ -1,4 +1,4 @@
-"""How `cut` is called, and what its stages run: layers only note who calls them.
+"""How `cut` is called, and what its stages run: layers only note that they are called.
 
 Nothing is computed here until the pipeline engine trains with the learner's stages.
 """
@@ -48,7 +48,7 @@ class CutAnswer(NamedTuple):
 
 
 def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array | None]:
-    """The answer to a `CutQuestion`; the gradients, if it is one of training."""
+    """The answer to a `CutQuestion`; the gradients, if it asks for training."""
     import torch
     from torch import nn
 

@@ -1,6 +1,6 @@
 """What a pipeline did with its batch, read from the calls of its layers: the cut, the stages, the order, the recompute.
 
-Signs are tried from the most telling one on: after a wrong cut, the order tells a learner nothing.
+The most telling signs are tried first: after a wrong cut, the order tells a learner nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class LayerCalls:
 
     @cached_property
     def recomputed(self) -> Counter[Cell]:
-        """How often each was recomputed."""
+        """How often each cell was recomputed."""
         starts, number = self.starts, self.number
         return Counter((number.get(piece, -1), starts.index(layer)) for layer, piece in self.reruns if layer in starts)
 
@@ -165,7 +165,7 @@ def _about_the_samples(calls: LayerCalls) -> Signs:
 
 
 def _about_sizes(calls: LayerCalls) -> Signs:
-    """How many micro-batches there are, and of which samples each."""
+    """How many micro-batches there are, and which samples are in each."""
     pieces, count, cuts = calls.pieces, calls.count, _cut_in_words(calls)
     sizes = [len(piece) for piece in pieces]
     yield Sign("not-cut", len(pieces) == 1 < count, *cuts)
@@ -214,7 +214,7 @@ def _in_words(ticks: Sequence[Sequence[Cell]]) -> str:
 
 
 def about_recompute(calls: LayerCalls, checkpoint: str) -> Signs:
-    """Whether those micro-batches were recomputed that `checkpoint` names."""
+    """Whether the micro-batches that `checkpoint` names were recomputed."""
     count, K, found = len(calls.pieces), calls.K, set(calls.recomputed)
     everything = set(product(range(count), range(K)))
     last = {(count - 1, k) for k in range(K)}

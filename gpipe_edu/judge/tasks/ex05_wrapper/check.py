@@ -1,7 +1,7 @@
 """Is this a module that runs its net as a pipeline, so that one backward fills every gradient?
 
-The learner's pipeline gets a network whose layers write down who calls them. What they noted tells what ran (calls.py);
-what came out is held against one device (outputs.py).
+The learner's pipeline gets a network whose layers have their runs stamped. The stamps tell what ran (calls.py); what
+came out is compared with one device (outputs.py).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _about_the_build(question: PipelineTask, answer: PipelineAnswer) -> Signs:
 
 
 def _about_parameters(weights: list[int], count: int) -> Signs:
-    """Whether they are those of net, each of which is -1 if it is another one."""
+    """Whether they are those of net; a weight that is not one of these is -1."""
     yield Sign("not-registered", not weights, plural(count, "parameter"), "none")
     yield Sign("copied", -1 in weights)
     some = sorted(weights) != list(range(count))
@@ -169,7 +169,7 @@ def _about_keys(ours: list[str], theirs: list[str]) -> Signs:
 
 
 def _judge_without_graph(exam: Exam, rng: Random, question: PipelineTask) -> None:
-    """Under no_grad there is no graph, and a cut as ever, for every shape of a sample."""
+    """Under no_grad there is no graph, but the batch is cut as ever, whatever a sample's shape."""
     flat, y = _batch(rng, 14, question.items)
     for x, slip, shape in (
         (flat, "only-training-cut", ""),
@@ -187,8 +187,8 @@ def _judge_without_graph(exam: Exam, rng: Random, question: PipelineTask) -> Non
 
 
 def _evaluate(exam: Exam, rng: Random, question: PipelineTask) -> None:
-    """eval reaches every layer, and changes nothing else: with a graph, what is recomputed in training is, or nothing,
-    as in `GPipe`."""
+    """eval reaches every layer, and changes nothing else: with a graph, the same is recomputed as in training, or
+    nothing, as in `GPipe`."""
     case = exam.case("pipe.eval(); pipe(x), for a net with dropout")
     items, batches = _with_dropout(question.items), [_batch(rng, 14, question.items)]
     step = _ask_for_a_step(case, question._replace(items=items, batches=batches, trains=False))
@@ -215,7 +215,7 @@ def _judge_dropout(exam: Exam, rng: Random, question: PipelineTask) -> None:
 
 
 def _about_dropout(first: dict[Any, str], again: dict[Any, str]) -> Signs:
-    """For the values that are dropped by each layer for each micro-batch, and those in the recompute."""
+    """For the values that each layer drops for each micro-batch, and those that it drops in the recompute."""
     others = any(dropped != first.get(where) for where, dropped in again.items())
     yield Sign("other-dropout", others, "the same values dropped twice", "others")
     yield Sign("no-dropout", len(first) < 4 * 2 or not any("1" in dropped for dropped in first.values()))

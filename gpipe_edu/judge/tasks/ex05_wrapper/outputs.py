@@ -36,7 +36,7 @@ class PipelineTask(PipelineQuestion):
 
     @property
     def layers(self) -> list[ref.Layer]:
-        """The network, new; a Dropout lets everything pass."""
+        """The network, newly built; a Dropout lets everything pass."""
         return list(map(layer_of, self.items))
 
     @property

@@ -17,7 +17,7 @@ DEFAULT: Final = "the default"
 class PipelineQuestion(NamedTuple):
     """A pipeline that is built of `items`, and the mini-batches that it gets one after another.
 
-    trains: in training mode. graph: with a way back, which is then taken. rate: of an optimizer that steps after every
+    trains: in training mode. graph: with a backward, which is then run. rate: of an optimizer that steps after every
     mini-batch; without one, gradients of all mini-batches add up. trains_x: the batch wants a gradient, too. names: of
     the layers, a letter each. shared: all Tanhs are one layer. still: the network is in evaluation mode, and its first
     layer frozen, before the pipeline is built.
@@ -38,7 +38,7 @@ class PipelineQuestion(NamedTuple):
 
 
 class StepAnswer(NamedTuple):
-    """What came of one mini-batch, and of which activations are still in memory.
+    """What came of one mini-batch, and how many activations are still in memory.
 
     bad: the type of an output that is no tensor, and how many items it has, if it is a list or tuple. changed: whether
     the mini-batch is not as it was.
@@ -57,7 +57,7 @@ class StepAnswer(NamedTuple):
 
 class PipelineAnswer(NamedTuple):
     """What came of a pipeline. weights: the places of its parameters among those of net, -1 for others. balance: as it
-    is then. same_net: whether building it has left the modes of net's layers, and which weights ask for gradients.
+    is afterwards. same_net: whether building it kept the modes of net's layers and which weights ask for gradients.
     """
 
     weights: list[int]

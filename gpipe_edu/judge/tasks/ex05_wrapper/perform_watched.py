@@ -39,7 +39,7 @@ class Memory:
         self._activations.append(StorageWeakRef(activation.untyped_storage()))  # type: ignore[no-untyped-call]
 
     def count_held(self) -> int:
-        """How many activations are still in memory, of all since the last time."""
+        """How many activations remembered since the last count are still in memory."""
         gc.collect()
         alive = sum(not activation.expired() for activation in self._activations)
         self._activations = []
@@ -116,7 +116,7 @@ def perform(MyGPipe: Any, **given: Any) -> PipelineAnswer | dict[str, str]:
 
 
 def _step(pipe: nn.Module, memory: Memory, x: Tensor, y: Tensor, graph: bool) -> dict[str, Any]:
-    """Forward and, if the output allows it, backward. What came; nothing is held afterwards by us."""
+    """Forward and, if the output allows it, backward. Returns what came; we hold nothing afterwards."""
     before, follows = x.detach().clone(), x.requires_grad
     ask_judge(("forward",))
     memory.in_backward = False
@@ -137,7 +137,7 @@ def _step(pipe: nn.Module, memory: Memory, x: Tensor, y: Tensor, graph: bool) ->
         memory.in_backward = True
         try:
             nn.functional.cross_entropy(output, y).backward()  # type: ignore[no-untyped-call]
-        except CheckpointError as error:  # twenty lines, of which the first one says it
+        except CheckpointError as error:  # twenty lines, of which the first says it all
             raise CheckpointError(str(error).strip().splitlines()[0]) from None
     step["dx"] = None if x.grad is None else x.grad[:, :-1].numpy()
     step["changed"] = not torch.equal(x, before) or x.requires_grad != follows
