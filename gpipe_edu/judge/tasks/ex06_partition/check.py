@@ -1,7 +1,7 @@
 """Is this cut of layers into stages the one whose slowest stage is fastest?
 
-Any of the best cuts is right. That no cut is better is shown for each answer by filling stages, which takes the fewest
-there can be; so neither a table nor our own solution decides.
+Any of the best cuts is right. That no cut is better is shown for each answer by filling stages, which takes as few as
+possible; so neither a table nor our own solution decides.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CLOSE: Final[tuple[tuple[list[float], int], ...]] = (
     ([16777217, 5, 16777216], 2),
     ([16777216, 7, 16777217], 2),
 )
-"""The second best cut is worse by 1. Fewer digits turn that round: 8887 is less than 4444 + 4444, 8.9 is more than
+"""The second best cut is worse by 1. Fewer digits reverse that: 8887 is less than 4444 + 4444, 8.9 is more than
 4.4 + 4.4; and 9331 is less than 4666 + 4666, 9.3 is more than 4.6 + 4.6."""
 
 _UNITS: Final = (

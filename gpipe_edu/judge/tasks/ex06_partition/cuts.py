@@ -48,7 +48,7 @@ def can_be_faster(costs: Costs, K: int, largest: float) -> bool:
 
 
 def _filled(costs: Sequence[Any], start: int, last: int, limit: float, over: bool = False) -> int:
-    """Where a stage ends that starts at `start`: before it is above the limit, or, if `over`, once it has reached it.
+    """The end of a stage that starts at `start`: before it exceeds the limit, or, if `over`, once it has reached it.
 
     It has a layer, if one is left, and ends at `last` at the latest.
     """
@@ -80,7 +80,7 @@ def _is(build: Callable[[Costs, int], Sequence[int]]) -> Callable[[Balance], boo
 
 
 def _has_best(score: Callable[[list[float]], Any]) -> Callable[[Balance], bool]:
-    """True for an balance with the smallest score there is; for ties, any of them."""
+    """True for a balance with the smallest score there is; for ties, any of them."""
 
     def judge(balance: Balance) -> bool:
         scores = (score(stage_costs(balance.costs, counts)) for counts in _cuts(len(balance.costs), balance.K))
@@ -106,7 +106,7 @@ def _rest_to_the_last(costs: Costs, K: int) -> list[int]:
 def _fill(costs: Costs, K: int, over: bool, again: bool, least: bool) -> list[int]:
     """Fill stage by stage up to the average, or beyond it by one layer (over); what is left goes to the last stage.
 
-    again: the average of what remains, anew for each stage. least: never below the dearest layer.
+    again: the average of what remains, anew for each stage. least: never below the costliest layer.
     """
     ends, L = [0], len(costs)
     for stages in range(K, 1, -1):
@@ -128,7 +128,7 @@ def _nearest(costs: Costs, K: int, below: bool) -> list[int]:
 
 
 def _halves(costs: Costs, K: int) -> list[int]:
-    """Cut in two as well as can be, then each part in two."""
+    """Cut in two as evenly as possible, then each part in two."""
     if K == 1:
         return [len(costs)]
     left = K // 2
@@ -138,7 +138,7 @@ def _halves(costs: Costs, K: int) -> list[int]:
 
 
 def _dearest(costs: Costs, K: int) -> list[int]:
-    """Cut the dearest stage in two, as well as can be, until there are K."""
+    """Cut the costliest stage in two, as evenly as possible, until there are K."""
     parts = [list(costs)]
     while len(parts) < K:
         at = max((i for i, part in enumerate(parts) if len(part) > 1), key=lambda i: sum(parts[i]))

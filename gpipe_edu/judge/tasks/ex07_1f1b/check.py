@@ -1,6 +1,6 @@
 """1F1B, judged by what it promises: it alternates, holds few micro-batches, and takes no longer (with even stages).
 
-These promises, for every K and M and for several ratios of F and B, leave one schedule; how it is made is free.
+These promises, for every K and M and for several ratios of F and B, leave one schedule; how to make it is left open.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _beliefs_about_order(mine: Proposal) -> Iterator[Sign]:
 
 
 def _is_stack(row: Sequence[Op]) -> bool:
-    """Whether each backward takes the newest micro-batch there is, and there are several of them once."""
+    """Whether each backward takes the newest micro-batch there is, at least once out of several."""
     held: list[int] = []
     several = False
     for op in row:

@@ -1,1 +1,1 @@
-"""Exercise 08: batchNorm under micro-batches."""
+"""Exercise 08: BatchNorm under micro-batches."""

@@ -2,7 +2,7 @@
 
 The truth is NumPy's mean and variance of all samples at once. The first cases are small and in round numbers, so that
 they can be written out and tried by hand; features differ in mean from micro-batch to micro-batch, so that no shortcut
-is right by chance. Wrong values are held against those that each misconception would have given.
+is right by chance. Wrong values are compared with those that each misconception would have given.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _HANDY: Final = (
 """Sizes of micro-batches, momentum, and the unit of the first feature; in the last case it hardly varies."""
 
 _FAR: Final = 1e5
-"""A mean, with a spread of about 1, at which the mean of the squares less the squared mean loses digits: they begin 10
-before the variance, and float64 has 16. A sum of squared distances loses none that are asked for.
+"""A mean, with a spread of about 1, at which the mean of the squares less the squared mean loses digits: these begin 10
+places before the variance, and float64 has 16. A sum of squared distances loses none that are asked for.
 """
 
 
@@ -183,13 +183,13 @@ class Update:
 
     @property
     def digits_lost(self) -> Sign:
-        """Of values that are nearly right."""
+        """For values that are nearly right."""
         far = np.abs(self.asked.means).max() > _FAR / 2
         return Sign("far-mean", words={"far": f"{_FAR:,.0f}"}) if far else Sign("rounded")
 
 
 def about_mean(update: Update) -> Signs:
-    """Of a running mean that is wrong."""
+    """For a running mean that is wrong."""
     asked, mean, truth = update.asked, update.mean, update.true_mean
     if _near(mean, truth):
         return
@@ -224,7 +224,7 @@ def _beliefs_about_momentum(asked: UpdateQuestion, old: Array, exact: Array, par
 
 
 def about_variance(update: Update) -> Signs:
-    """Of a running variance that is wrong, where the running mean is right."""
+    """For a running variance that is wrong, where the running mean is right."""
     asked, var, truth = update.asked, update.var, update.true_var
     if _near(var, truth):
         return
@@ -268,7 +268,7 @@ def about_variance(update: Update) -> Signs:
 
 
 def _is_lifted(more: Array, variance: Array) -> bool:
-    """Whether there is something more for small variances only, or a little of the same for all."""
+    """Whether something was added to small variances only, or the same little to all."""
     off = np.abs(more) > 1e-9
     if not off.any() or not (more[off] > 0).all():
         return False
@@ -276,7 +276,7 @@ def _is_lifted(more: Array, variance: Array) -> bool:
 
 
 def _near(ours: Array, theirs: Array, off: float = 1e-9) -> bool:
-    """Whether they agree, up to such a share."""
+    """Whether they agree, up to a share of `off`."""
     return bool(np.allclose(ours, theirs, rtol=off, atol=1e-11))
 
 

@@ -13,6 +13,6 @@ def perform(deferred_update: Any, **given: Any) -> Any:
     one_array = hasattr(found, "ndim") and found.ndim < 2
     parts = found if one_array else gather(found)
     if isinstance(parts, list):
-        gather_for_good(parts)  # the arrays are what is kept: a pair of them may be new
+        gather_for_good(parts)  # the arrays are what may be kept: the pair may be new
         parts = [part.detach().numpy() if hasattr(part, "detach") else part for part in parts]
     return parts, list(given.values())

@@ -59,7 +59,7 @@ def _signs(mine: Proposal) -> Iterator[Sign]:
 
 
 def _turned(schedule: Schedule) -> Schedule:
-    """The same with the rows from the last to the first, each on the device that it then has."""
+    """The same with the rows in reverse order, each on the device where it then stands."""
     return Schedule([[op._replace(stage=K - 1 - op.stage) for op in row] for row in reversed(schedule.rows)])
 
 
@@ -79,7 +79,7 @@ def _over_the_cap(mine: Proposal, timeline: Timeline) -> Iterator[Sign]:
 
 
 def _first_excess(device: int, row: tuple[Op, ...]) -> Sign:
-    """What a device holds when it is over the cap for the first time, and why each is there."""
+    """What a device holds when it is over the cap for the first time, and why it holds each."""
     again = {op.micro_batch for op in row if op.kind in "RC"}
     held: dict[int, str] = {}
     for op in row:
@@ -141,7 +141,7 @@ def _is_faster(schedule: Schedule, makespan: float) -> bool:
 
 
 def _earlier(schedule: Schedule, steps: int) -> Schedule:
-    """Every C as R and B, with the R so many backwards before its own, but never before its forward."""
+    """Every C as R and B, with the R `steps` backwards before its own, but never before its forward."""
     rows = []
     for row in schedule.rows:
         ops: list[Op] = []

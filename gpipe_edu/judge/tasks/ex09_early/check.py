@@ -1,6 +1,6 @@
 """F-then-B in which every micro-batch is recomputed, early and one at a time.
 
-On the last device the last micro-batch goes back at once, so nothing of it has been thrown away: it may do without.
+On the last device the last micro-batch goes back at once, so nothing of it was thrown away: it needs no recompute.
 """
 
 from __future__ import annotations

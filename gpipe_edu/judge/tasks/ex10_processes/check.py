@@ -1,8 +1,8 @@
-"""Exercise 10: what each process of a pipeline does, judged as several processes that run it.
+"""Exercise 10: what each process of a pipeline does, judged while several processes run it.
 
 The learner's function is handed on to processes that the check starts, one for each stage. They note every message and
-every op, so the judge knows who waited for whom, and compares gradients with the reference engine on one device. What
-layers compute it computes itself, for each process those of its stage: what one has of another, it has been sent.
+every op, so the judge knows who waited for whom, and compares gradients with the reference engine on one device. It
+does the layers' computing itself, for each process only its own stage's: whatever it has of another, it was sent.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def about_loss(run: StepRun) -> Signs:
 
 
 def about_gradients(run: StepRun, k: int) -> Signs:
-    """Of stage k, where the loss is right, and the gradients of the stages behind it."""
+    """Of stage k, if the loss and the gradients of the stages behind it are right."""
     ours, came_back = run.processes[k].grads, run.processes[k].came_back
     theirs, is_last = run.true_grads(k), k == run.K - 1
     if run.errors[k] < 1e-10:
@@ -183,7 +183,7 @@ def _memory_used_twice(diary: Sequence[Entry]) -> bool:
 
 
 _REASONS: Final = ("sends", "receives", "waits", "tags", "returned", "unreceived", "unwaited", "dtype", "no-neighbour")
-"""Those that the watched processes give and that are slips as they are."""
+"""Those that the watched processes give and that are names of slips, too."""
 
 _ERRORS: Final = (
     ("no-gradient", "implicitly created"),
@@ -193,18 +193,18 @@ _ERRORS: Final = (
     ("other-gradient-shape", "Mismatch in shape"),
     ("one-buffer", "modified by an inplace"),
 )
-"""What a message of PyTorch's contains."""
+"""Slip, and what PyTorch's message contains."""
 
 
 def about_failure(asked: RunQuestion, failure: Failure, trouble: Trouble, diaries: Diaries) -> Signs:
-    """If none of them shows, it is an error like others. diaries: up to then."""
-    reason = "unwaited" if failure.reason == "lost" else failure.reason  # which of the two is a matter of luck
+    """If none shows, it is an error like any other. diaries: up to then."""
+    reason = "unwaited" if failure.reason == "lost" else failure.reason  # which of them comes is a matter of luck
     if reason == "size":
         yield from _about_sizes(asked, trouble, diaries)
     for name in _REASONS:
         yield Sign(name, reason == name, trouble=trouble)
     yield from _about_none(failure.message, trouble, diaries)
-    for sent, received in MessageLog(diaries).pairs():  # which raises no error by itself, but what computes with it may
+    for sent, received in MessageLog(diaries).pairs():  # raises no error by itself, but computing with it may
         expected, came = _shapes_in_words(asked, diaries, sent, received)
         larger = sent.shape[1:] == received.shape[1:] and sent.shape[:1] < received.shape[:1]
         yield Sign("first-size", larger, expected=expected, came=came, trouble=trouble)

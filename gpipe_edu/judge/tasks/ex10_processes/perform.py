@@ -57,7 +57,7 @@ class ProcessAnswer(NamedTuple):
     """What one process has afterwards.
 
     loss: what the function gave back in the last process: a number, None, or what it is in words. training, evaluating:
-    whether what was in that mode was so in each forward, and is so. came_back: for each forward, whether a gradient
+    whether what was in that mode was so in each forward, and still is. came_back: for each forward, whether a gradient
     that is not all zeros came back to its result. left, hooks: how many results of forwards were still in memory when
     the function had returned, and how many hooks on the stage.
     """
@@ -93,8 +93,8 @@ def cuts_of(layers: int, K: int) -> list[int]:
 
 @ignore_other_objects()
 def run_in_process(run_stage: Any, k: int, asked: RunQuestion, counts: list[int], pieces: Any) -> ProcessAnswer:
-    """What process k has after all steps. asked: without x and y, of which it is given its pieces."""
-    import torch  # late, all that loads it: the judge reads this file, too
+    """What process k has after all steps. asked: without x and y, whose pieces it is given."""
+    import torch  # late, like all that loads it: the judge imports this file, too
 
     from gpipe_edu.judge.guest.remote_layers import build_asked
 
@@ -130,7 +130,7 @@ def run_in_process(run_stage: Any, k: int, asked: RunQuestion, counts: list[int]
 
 
 class _Seen:
-    """What is seen of a stage from its forwards and after each step; see `ProcessAnswer`."""
+    """What is seen of a stage in its forwards and after each step; see `ProcessAnswer`."""
 
     def __init__(self, stage: Any) -> None:
         self.training = self.evaluating = True
@@ -142,7 +142,7 @@ class _Seen:
         stage[-1].register_forward_hook(self._leaves)
 
     def begins(self) -> None:
-        """A step does; before the first, all hooks are ours, and those of `rank_steps`."""
+        """A step begins; before the first, all hooks are ours or those of `rank_steps`."""
         if self._ours is None:
             self._ours = self._count_hooks()
 
@@ -164,7 +164,7 @@ class _Seen:
         return sum(len(getattr(module, kind)) for module in self._stage.modules() for kind in kinds)
 
     def returned(self) -> None:
-        """The function has: what is still there, is held from outside of it."""
+        """The function returned: what is still there is held from outside of it."""
         self._look_at_modes()
         gc.collect()
         self.left = max(self.left, sum(result() is not None for result in self._results))
@@ -172,7 +172,7 @@ class _Seen:
 
 
 def _number(value: Any) -> Any:
-    """The loss as a number; for what is none, what it is."""
+    """The loss as a number; for anything else, what it is."""
     import torch
 
     if isinstance(value, torch.Tensor) and value.numel() == 1:

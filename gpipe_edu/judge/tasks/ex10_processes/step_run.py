@@ -1,8 +1,8 @@
 """The run that is judged: a training step in processes, with what these have noted, and the same step on one device.
 
-What each process ran of its own stage is known from the runs of the judge's layers. Only the processes of a stage can
-have its layers run, and what came out of them only they are told. A process that has computed with an activation or a
-gradient has therefore been sent it, in whatever way. The ops that each ran and the messages between them have signs.
+What each process ran of its own stage is known from the runs of the judge's layers. Only the process of a stage can
+have its layers run, and only it is told what came out. A process that has computed with an activation or a gradient
+of another has therefore been sent it, in whatever way. The ops of each and the messages between them have signs.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def last_step(diary: Sequence[Entry]) -> list[Entry]:
 
 
 def about_habits(schedule: Schedule, diaries: Diaries) -> Signs:
-    """What those do who think of another kind of parallelism."""
+    """Habits that belong to other kinds of parallelism."""
     last = schedule.stages - 1
     for k, diary in enumerate(diaries):
         for entry in diary:
@@ -181,7 +181,7 @@ def _ran(runs: Sequence[tuple[str, int]], order: list[str]) -> list[tuple[str, s
 
 
 def about_buffers(diaries: Diaries, M: int) -> Signs:
-    """No process sent from memory that an earlier message may still have been read from. M: of micro-batches."""
+    """No process sent from memory that an earlier message may still have been read from. M: micro-batches."""
     for k, diary in enumerate(diaries):
         sent = Counter(entry["peer"] for entry in diary if _sends(entry))
         flying: dict[int, tuple[int, int]] = {}  # post -> (memory, to whom)
@@ -198,13 +198,13 @@ def about_buffers(diaries: Diaries, M: int) -> Signs:
             elif _receives(entry):
                 coming[entry["post"]] = entry["peer"]
             ended: int = entry.get("end", -1) if "op" not in entry else -1
-            flying.pop(entry.get("drop", ended), None)  # let go: judged as such elsewhere
-            if ended in coming:  # an answer shows that the question has arrived, if the learner relies on that
+            flying.pop(entry.get("drop", ended), None)  # a dropped handle is judged elsewhere
+            if ended in coming:  # a reply shows that what was sent has arrived, if the learner relies on that
                 flying = {post: sent for post, sent in flying.items() if sent[1] != coming[ended]}
 
 
 def about_messages(run: StepRun) -> Signs:
-    """Between neighbours went activations and gradients, and nothing else to anybody. For a run right so far."""
+    """Activations and gradients went between neighbours, and nothing else to anybody. For a run right so far."""
     for source, target in ((a, b) for a in range(run.K) for b in range(run.K) if a != b):
         posts = [entry for entry in run.diaries[source] if _sends(entry) and entry["peer"] == target]
         sent, most, needed = sum(prod(entry["shape"]) for entry in posts), 0, 0

@@ -1,4 +1,4 @@
-"""Are I and W of a block right, and are they apart: I without the weights' gradients, W without I's work once more?
+"""Are I and W of a block right, and are they apart: I without the weights' gradients, W without redoing I's work?
 
 The truth is put together from the reference engine's layers, whose backward is one op here.
 """
@@ -25,7 +25,7 @@ _APART: Final = (3, 64, 128)
 
 
 class Inside(NamedTuple):
-    """What is computed on the way through a block and back. The first letter d: the gradient of what follows.
+    """What is computed on the way through a block and back. A leading d: the gradient of what follows.
 
     x_hat, spread: the normalized input, and what it was divided by. u: the norm's output. z, t: before and after tanh.
     """
@@ -75,7 +75,7 @@ def _judge_a_half(exam: Exam, rng: Random) -> NoReturn:
     truth = _inside(asked.params, asked.xs[0], asked.dys[0])
     try:
         answer = case.ask_for(BlockAnswer, asked)
-    except Unwritten:  # no I, and W is asked with nothing in its hands: an error of its own tells that it is there
+    except Unwritten:  # no I, so W is called with nothing to go on: an error of its own tells that it is there
         exam.reply(**asked._replace(ops=[("W", 0)], left=np.frombuffer(pickle.dumps(None), np.uint8))._asdict())
         raise case.wrong(Sign("only-W")) from None
     case.judge(_about_the_forward(answer.outputs[0], truth))
@@ -85,7 +85,7 @@ def _judge_a_half(exam: Exam, rng: Random) -> NoReturn:
 
 
 def _mixed(rng: Random, M: int) -> list[tuple[str, int]]:
-    """All ops of M micro-batches in an order by chance in which they can run, several in flight."""
+    """All ops of M micro-batches in a random order in which they can run, several in flight."""
     ops, ready = [("F", 0), ("F", 1)], [("I", 0), ("I", 1), *(("F", m) for m in range(2, M))]
     while ready:
         kind, m = ready.pop(rng.randrange(len(ready)))
@@ -146,8 +146,8 @@ def _draw(
 
 
 def _judge_apart(exam: Exam, rng: Random) -> None:
-    """I in one process, W in another, which has nothing but what I has left: that is too little for a gradient of a
-    matrix, as there are so few samples.
+    """I in one process, W in another, which has nothing but what I left: with so few samples, that is too little to
+    hold the gradient of a matrix.
     """
     case = exam.case(f"F0 I0, and W0 in another process, x of shape {_APART[:2]}, W1 of shape {_APART[1:]}")
     asked = _draw(rng, _APART, [("F", 0), ("I", 0)], True)
@@ -321,5 +321,5 @@ def _off(ours: Any, theirs: Array) -> str:
 
 
 def _near(ours: Any, theirs: Array, off: float = 1e-9) -> bool:
-    """Whether they agree, up to such a share of the largest value."""
+    """Whether they agree, up to a share of `off` of the largest value."""
     return bool(ref.gradient_difference([ours], [theirs]) < off)

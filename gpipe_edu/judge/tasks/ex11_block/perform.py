@@ -21,10 +21,10 @@ MATRICES: Final = ("W1", "W2")
 
 
 class BlockQuestion(NamedTuple):
-    """Ops (F, I or W, micro-batch) on one block. without_matrices: W1 and W2 are no numbers while a W runs.
+    """Ops (F, I or W, micro-batch) on one block. without_matrices: W1 and W2 are nan while a W runs.
 
     left: what I of micro-batch 0 has left in another process, packed; then W alone runs, on that. updated: what an
-    optimizer writes into the weights where the ops have an U.
+    optimizer writes into the weights where the ops have a U.
     """
 
     params: dict[str, Array]
@@ -41,9 +41,9 @@ class BlockAnswer(NamedTuple):
 
     overwritten: names of arrays that were handed over and have other numbers now. spoilt: the same of saved and left,
     with the op that did it. given_again: whether a later W changed what an earlier one gave back. left: what was kept
-    from some I for its W, weights and what the caller knows left out; matrices as their shapes. in_block: how many
-    arrays the block holds at most that it had not when it was made. packed: what is left for the W of micro-batch 0
-    where that was not asked for, with matrices that are no numbers; as bytes.
+    from some I for its W, except weights and what the caller knows; matrices as their shapes. in_block: the most arrays
+    that the block held besides those it had when it was made. packed: what is left for the W of micro-batch 0 where
+    that was not asked for, with W1 and W2 as nan; as bytes.
     """
 
     outputs: list[Any]
@@ -111,7 +111,7 @@ def perform(Theirs: Any, **given: Any) -> BlockAnswer | dict[str, str]:
 
 @contextmanager
 def _watched(handed: Any, name: tuple[str, str], spoilt: list[tuple[str, str]]) -> Iterator[None]:
-    """Note the name if the arrays in what is handed over are others afterwards, or have other numbers."""
+    """Note the name if arrays in what is handed over have been replaced afterwards, or have other numbers."""
     before = [(array, array.copy()) for array in arrays_in([handed], [])]
     yield
     after = {id(array) for array in arrays_in([handed], [])}
@@ -135,7 +135,7 @@ def _packed(left: Any, params: dict[str, Array]) -> Array | None:
     """As bytes; None for what can't be taken to another process."""
     with _matrices_gone(params), suppress(Exception):
         try:
-            body = pickle.dumps(left)  # in which a class of a cell that was cut out is a name
+            body = pickle.dumps(left)  # a class from a cell that was cut out is only a name in it
         except Exception:
             body = cloudpickle.dumps(left)
         return np.frombuffer(body, np.uint8)

@@ -113,7 +113,7 @@ def _beliefs_about_pace(mine: Proposal) -> Iterator[Sign]:
 
 
 def _is_faster_with_i_first(mine: Proposal, costs: Costs, makespan: float) -> bool:
-    """Whether W's stand behind another op than their I and in front of an I that some device waits for."""
+    """Whether the step is shorter if a W that follows an F or a W lets the I behind it go first."""
     rows = [list(row) for row in mine.rows]
     for row in rows:
         while match := re.search("(?<=[FW])WI", "".join(op.kind for op in row)):
@@ -123,7 +123,7 @@ def _is_faster_with_i_first(mine: Proposal, costs: Costs, makespan: float) -> bo
 
 
 def _waits_beside_a_w(timeline: Timeline, device: int) -> Iterator[dict[str, object]]:
-    """The gaps of a device in which a W could run whose turn comes later."""
+    """The gaps of a device that a W whose turn comes later could fill."""
     bars = timeline.row(device)
     for bar, following in pairwise(bars):
         done, rest = ([one for one in bars if (one.start < following.start) == early] for early in (True, False))

@@ -1,1 +1,1 @@
-"""Exercise 12: interleaved 1F1B for any number of stages a device."""
+"""Exercise 12: interleaved 1F1B for any number of stages per device."""

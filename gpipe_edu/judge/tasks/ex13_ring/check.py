@@ -1,7 +1,7 @@
 """Exercise 13: the sum over a ring of processes, judged by what is in each piece and by the messages it took.
 
-Gradients are random, so it can be worked out which devices' pieces are in a sum, and how often: that tells what a round
-did wrong.
+Gradients are random, so one can work out which devices' pieces are in a sum, and how often: that tells what a round did
+wrong.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], calls: int = 1) -> i
 
 
 def _about_what_was_known(told: Told, gradients: list[list[list[Array]]], sums: Sequence[Any]) -> Iterator[Sign]:
-    """Each device sent, and gave back, what can be had of its own pieces and of what had come."""
+    """Each device sent, and gave back, only what its own pieces and what had come can give."""
     for k, own in enumerate(gradients):
         for call, pieces in enumerate(own):
             known = told.known(k, call, pieces)
@@ -132,17 +132,17 @@ def _about_the_sums(
 
 
 def _number_of(message: Array, of_piece: Sequence[Sequence[Array]]) -> int | None:
-    """Of which number a piece is that was sent, a device's own or a sum of several devices'."""
+    """The number of a piece that was sent, a device's own or a sum of several devices'."""
     return next((p for p, pieces in enumerate(of_piece) if shares_in(message, pieces) is not None), None)
 
 
 def _counts_up(numbers: Sequence[int | None], D: int) -> bool:
-    """Whether in each round of one half a device sends the piece behind that of the round before."""
+    """Whether a device sends, in each round of one half, the piece after that of the round before."""
     known = [number for number in numbers if number is not None]
     return D > 2 and len(known) == D - 1 and all((b - a) % D == 1 for a, b in pairwise(known))
 
 
 def _is_own(shares: dict[tuple[int, int], Array | None]) -> bool:
-    """Whether each device has its own pieces alone."""
+    """Whether each device has only its own pieces."""
     every = [(k, one) for (k, _), one in shares.items() if one is not None]
     return len(every) == len(shares) and all(np.allclose(one, np.eye(len(one))[k], atol=1e-6) for k, one in every)

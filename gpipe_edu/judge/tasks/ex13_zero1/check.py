@@ -1,6 +1,6 @@
 """Exercise 13, second part: an optimizer step with its state divided, judged by what Adam is given and by the weights.
 
-Adam notes its arguments, and gradients are random: so it shows which piece a device has updated, and whose gradients
+Adam notes its arguments, and gradients are random: so they show which piece a device has updated, and whose gradients
 are in what it used. The truth is one device that has all of it.
 """
 
@@ -89,7 +89,7 @@ def _judge(exam: Exam, rng: Random, lengths: Sequence[int], steps: int = 1) -> i
 
 
 def _about_what_was_known(told: Told, step: _Step) -> Signs:
-    """Each device sent, and got, what can be had of its own pieces and of what had come."""
+    """Each device sent, and got, only what its own pieces and what had come can give."""
     for k, own in enumerate(step.gradients):
         mean = np.mean([pieces[k] for pieces in step.gradients], axis=0)
         known = told.known(k, step.number, [*own, *step.before])
@@ -146,7 +146,7 @@ def _about_adam(device: DeviceAnswer, rank: int, step: _Step) -> Signs:
     exchanged = not taken and rank in _pieces_like(call.gradient, step.before)
     yield Sign("adam-exchanged", exchanged, expected="adam(weight, gradient, state)", came="the gradient in front")
     yield Sign("other-weights", not taken, expected=expected, came="other weights")
-    if step.number:  # what is kept, and where, shows later than in the first step
+    if step.number:  # what is kept, and where, shows only after the first step
         came = f"a state that has seen {call.seen} calls"
         yield Sign("fresh-state", call.seen < step.number, f"a state that has seen {step.number}", came)
         yield Sign("other-state", not call.is_given, expected="`state` itself", came="another dict")

@@ -38,7 +38,7 @@ class AdamCall(NamedTuple):
     """What Adam was given, and in which step.
 
     seen: how many calls its state has seen. is_given: whether that is the dict that the step was given. as_left:
-    whether what Adam has left is still in the given one. alone: whether nothing else is.
+    whether the given one still has what Adam left in it. alone: whether it has nothing else.
     """
 
     step: int
@@ -91,7 +91,7 @@ def step_in_process(
             found = gather(zero1_step(rank, D, weights, pieces, adam.state, adam, send, receive))
         answers.append(copied(found))
         if not _are_weights(found, weights):
-            break  # the judge says what they are
+            break  # the judge says what is wrong with them
         weights = found
     return DeviceAnswer(answers, adam.calls)
 

@@ -25,7 +25,7 @@ from gpipe_edu.judge.tasks.ex14_buffer.perform import FEW, BufferAnswer, BufferQ
 from gpipe_edu.judge.weighting import OTHER_TARGETS, Parts, beliefs_about_gradients, parts_of
 
 _OF_BF16: Final = 0.04
-"""How far small gradients of bf16 layers are from those of float64; those of the beliefs are further."""
+"""How far small gradients of bf16 layers are from those of float64; those of the beliefs are further off."""
 
 _OF_FP32: Final = 1e-4
 """How far a sum in fp32 is from one in float64, at most; one in bf16 is further as soon as there are a few terms."""
@@ -84,7 +84,7 @@ def _judge(exam: Exam, rng: Random, N: int, M: int, sizes: Sequence[int] = (6, 9
 
 
 def _arrived(ran: PieceRuns, N: int) -> list[list[Array]]:
-    """The sums of all gradients that were handed out, by how n / N is multiplied with them: not here, but at the loss
+    """The sums of all gradients that were handed out, by how they are multiplied by n / N: not here, but at the loss
     or at the end; in fp32; or in bf16, which rounds each term as a share at the loss does, and loses no more with M."""
     sums: dict[Any, list[Array]] = {}
     for run in ran.runs.values():
@@ -110,7 +110,7 @@ def _terms(value: Array, n: int, N: int) -> list[Array]:
 
 
 def _judge_shared(exam: Exam, rng: Random) -> None:
-    """Weights that two layers share are there once; what their gradients are is judged elsewhere."""
+    """Weights that two layers share are there once; their gradients are judged elsewhere."""
     numbers = np.random.default_rng(rng.randrange(2**32))
     items = [_short(item) for item in items_of(ref.mlp((6, 6, 6, 4), activation="tanh", seed=rng.randrange(2**32)))]
     x, y = numbers.normal(size=(8, 6)), numbers.integers(0, 4, size=8)
@@ -122,13 +122,13 @@ def _judge_shared(exam: Exam, rng: Random) -> None:
 
 
 def _to_bf16(values: Array) -> Array:
-    """The numbers of bf16 next to these, towards zero: it has the first 16 of fp32's bits."""
+    """These numbers cut to bf16, towards zero: it has the first 16 of fp32's bits."""
     bits = np.asarray(values, dtype=np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     return bits.view(np.float32).astype(np.float64)
 
 
 def _rounded(values: Array) -> Array:
-    """The nearest numbers of bf16, of two the even one, as PyTorch gives them."""
+    """The nearest numbers of bf16, ties to even, as PyTorch rounds."""
     bits = np.asarray(values, dtype=np.float32).view(np.uint32)
     return _to_bf16((bits + 0x7FFF + ((bits >> 16) & 1)).view(np.float32))
 
@@ -182,9 +182,9 @@ def _about_the_sum(answer: BufferAnswer, parts: Parts, off: float, arrived: Sequ
     found = answer.gradients
     yield Sign("zeros", not any(map(np.any, found)), came="zeros")
     several = len(parts.counts) > 3
-    wrong = not off < _OF_BF16  # as it is without numbers, too
+    wrong = not off < _OF_BF16  # nan is wrong, too
     if wrong:
-        # Beliefs are compared as directions and lengths within what bf16 loses.
+        # Beliefs are compared in direction and length, up to what bf16 loses.
         beliefs = [belief for belief in beliefs_about_gradients(parts) if belief.slip != "zero-late"]
         shares, M = parts.shares, len(parts.counts)
         growing = [float(M - m) for m in range(M)]
@@ -204,7 +204,7 @@ def _is_short(one: Any) -> bool:
 
 
 def _lost(found: Sequence[Any], arrived: Sequence[Array]) -> float:
-    """How far `found` is from the sum of what arrived, but for a factor; 0 if nothing was seen to arrive."""
+    """How far `found` is from the sum of what arrived, up to a factor; 0 if nothing was seen to arrive."""
     ours, theirs = (np.concatenate([np.ravel(one) for one in values]) for values in (found, arrived))
     if not np.any(theirs):
         return 0.0

@@ -13,7 +13,7 @@ from gpipe_edu.judge.guest.networks import Array, Item
 from gpipe_edu.process.asking import ask_judge
 
 FEW = 64
-"""Micro-batches up to which tensors are counted: to look for them takes as long as a small step."""
+"""Micro-batches up to which tensors are counted: looking for them takes as long as a small step."""
 
 
 class BufferQuestion(NamedTuple):
@@ -37,11 +37,11 @@ class BufferAnswer(NamedTuple):
     """What one call gave, and did.
 
     gradients: as float64, None for what is no tensor; types: their types, in words. forwards: of this very network.
-    copies: tensors as large as the first weight in memory at the last forward. held, doubles: tensors as large as the
-    first bias when the second micro-batch goes back, in bf16 and not there yet when the first one did, and in float64.
+    copies: tensors in memory at the last forward as large as the first weight. held, doubles: tensors as large as the
+    first bias when the second micro-batch goes back: those in bf16 added since the first one did, and those in float64.
     in_its_mode: whether each forward ran in the mode that was given. grads: how many weights have a `.grad` at the end.
-    weights: at the end, with their types in words. trained: how many still are. first_changed: whether this call has
-    changed what the one before gave.
+    weights: at the end, with their types in words. trained: how many weights still are. first_changed: whether this
+    call has changed what the one before gave.
     """
 
     gradients: list[Array | None]

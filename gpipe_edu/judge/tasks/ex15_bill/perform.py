@@ -19,5 +19,5 @@ def perform(bill: Any, model: dict[str, int], plan: dict[str, Any]) -> Any:
 
 
 def _as_float(value: Any) -> Any:
-    """Exact numbers that do not travel, as those that do."""
+    """Exact numbers, which can't be handed over, as floats."""
     return float(value) if isinstance(value, Fraction | Decimal) else value

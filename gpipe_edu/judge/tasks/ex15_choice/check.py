@@ -1,6 +1,6 @@
 """Does the plan do all that is asked? If not: which inequality breaks, and on which device.
 
-Which plans do is found by trying all there are.
+Which plans do so is found by trying all there are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpipe_edu.process.plain import a_name_of
 
 
 class Job(NamedTuple):
-    """What is to be trained on what. memory: bytes of a device. batch: samples of a step."""
+    """What is to be trained, and on what. memory: bytes of a device. batch: samples of a step."""
 
     model: Model
     devices: int
@@ -40,7 +40,7 @@ class Job(NamedTuple):
 
 
 MOST_IDLE: Final = Fraction(1, 5)
-"""The largest bubble that is taken."""
+"""The largest bubble that is accepted."""
 
 CONDITIONS: Final[dict[str, Callable[[Job, Plan], bool]]] = {
     "in-a-node": lambda job, plan: job.node >= plan.T,
@@ -49,7 +49,7 @@ CONDITIONS: Final[dict[str, Callable[[Job, Plan], bool]]] = {
     "bubble": lambda job, plan: bubble(plan) <= MOST_IDLE,
     "memory": Job.fits,
 }
-"""Those that a search may forget; the dear one last."""
+"""Those that a search may forget; the costly one last."""
 
 
 def plans(job: Job, without: str = "") -> Iterator[Plan]:
@@ -100,7 +100,7 @@ _JOBS: Final = (
 
 
 def _just_enough(model: Model, batch: int, plan: Plan, node: int = 1) -> Job:
-    """A job for as many devices that are as large as this plan needs, to the byte."""
+    """A job with as many devices, and as large ones, as this plan needs, to the byte."""
     job = Job(model, plan.T * plan.D * plan.K, node, 0, batch)
     return job._replace(memory=ceil(max(job.needs(plan, k) for k in range(plan.K))))
 
@@ -120,7 +120,7 @@ _IDLE: Final = (
     _just_enough(Model(6, 2048, 200_000, 2048), 3, Plan(1, 1, 3, 2, 3, 1, "none")),
     _just_enough(Model(2, 1024, 200_000, 4096), 3, Plan(1, 1, 2, 1, 3, 1, "none")),
 )
-"""Their only plans that fit have a bubble of a quarter: from V and M both, and one forward too few for a fifth."""
+"""The only plans that fit have a bubble of a quarter: by V and M both, or with a micro-batch too few for a fifth."""
 
 _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.recompute == "full",
@@ -128,7 +128,7 @@ _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.V > 1,
     lambda plan: plan.K > 2,
 )
-"""What a search that leaves something out never gives: for each a job that has no other plan."""
+"""What a search that leaves something out never gives; for each there is a job that has no other plan."""
 
 
 def examine(exam: Exam, rng: Random) -> Success:
@@ -149,14 +149,14 @@ def examine(exam: Exam, rng: Random) -> Success:
 
 
 def _have_only(job: Job, only: Callable[[Plan], bool]) -> bool:
-    """Whether it has plans, and all are so."""
+    """Whether it has plans, and all are like that."""
     found = plans(job)
     first = next(found, None)
     return first is not None and only(first) and all(map(only, found))
 
 
 def _tempts(job: Job, name: str) -> bool:
-    """Whether it has no plan, but one that breaks this condition by little."""
+    """Whether it has no plan, but one that breaks only this condition, the bubble by little."""
     if any(True for _ in plans(job)):
         return False
     near = {"bubble": lambda plan: bubble(plan) <= Fraction(1, 4)}.get(name, lambda plan: True)
@@ -164,7 +164,7 @@ def _tempts(job: Job, name: str) -> bool:
 
 
 def _draw(rng: Random, wanted: Callable[[Job], bool]) -> Job:
-    """A job that is as it is wanted. Of three that are tried two have few samples for their nodes: bubbles are hard to
+    """A job that is `wanted`. Two of three that are tried have few samples for their nodes: bubbles are hard to
     fill there, only by V or not at all."""
     while True:
         blocks, node = rng.choice((12, 16, 24, 30, 40)), rng.choice((2, 4, 6, 8))
@@ -221,7 +221,7 @@ def _form(found: Any) -> Iterator[Sign]:
 
 
 def _numbers(job: Job, found: dict[str, Any]) -> Iterator[Sign]:
-    """All that is about dividing."""
+    """All signs about divisibility."""
     T, D, K, V, M = (int(found[name]) for name in _NAMES[:-1])
     used = f"T D K = {T} {D} {K} = {T * D * K}, and there are {job.devices} devices"
     yield Sign("too-many-devices", job.devices < T * D * K, difference=used)
@@ -237,7 +237,7 @@ def _numbers(job: Job, found: dict[str, Any]) -> Iterator[Sign]:
 
 
 def _limits(job: Job, plan: Plan) -> Iterator[Sign]:
-    """All that is about memory and time."""
+    """All signs about memory and time."""
     for k in range(plan.K):
         needs = job.needs(plan, k)
         parts = tuple(count(job.model, plan, k) / 1e9 for count in (state, activations))

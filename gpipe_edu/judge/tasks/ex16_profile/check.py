@@ -21,7 +21,7 @@ _KNOBS: Final = {SLOW_RANK: "slow_rank", SLOW_LINK: "slow_link", NO_OVERLAP: "wa
 
 
 class Profile(NamedTuple):
-    """A step, and what is wrong with it, where. beside: a rank that waits for its link, which is no fault, if any."""
+    """A step, what is wrong with it, and where. beside: a rank, if any, that waits for its link, which is no fault."""
 
     timeline: Timeline
     layers: list[int]
@@ -58,17 +58,17 @@ _FIRST: Final = (
     "messages-for-ops",
     "other-rank",
 )
-"""Which slip is told of those that show in several profiles: from the most telling to the least."""
+"""Which slip is told if several show in the profiles: from the most telling to the least."""
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Each fault several times, in an order by chance, with few ranks and with many, one layer less or more on one of
-    them, and an op that stumbles where a rank begins. Some show what else goes right by chance: a mean, of few
-    micro-batches; every second op taken for a forward, of an odd number of them; messages counted with their sender; a
-    cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link; the
-    rank that idles least, taken for the slow one; a rank called slow for one layer more.
-    Then two without messages, as some profilers have none; and in another unit of time; and one in which messages
-    that come show overlap, and those that are sent show none."""
+    """Each fault several times, in random order, with few ranks and with many, one layer less or more on one of
+    them, and an op that stumbles where a rank begins. Some expose what else goes right by chance: a mean, over few
+    micro-batches; every second op taken for a forward, with an odd number of them; messages counted with their sender;
+    a cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link; the
+    rank that idles least, taken for the slow one; a rank called slow for having one layer more.
+    Then two without messages, as some profilers have none; some in another unit of time; and one in which messages
+    that come in show overlap, and those that are sent show none."""
     profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
     profiles += [_draw(rng, fault, rng.randint(3, 6), 1, M=4, first="B") for fault in FAULTS]
     profiles += [_draw(rng, fault, rng.randint(3, 6), -1, M=5, first="F", recipes=(gpipe,)) for fault in FAULTS]
@@ -104,10 +104,10 @@ def _draw(
     recipes: Sequence[Callable[[int, int], Schedule]] = (gpipe, one_f_one_b),
     wanted: Callable[[Profile], bool] = lambda profile: True,
 ) -> Profile:
-    """A profile of K ranks. off: how many layers more one rank has, if the cut is not what is wrong. M: by chance if 0.
-    each: the layers of all others. first: a kind, and the op that takes long once is the first one of it on a rank that
-    is not at fault: the last one, whose warm-up is its first forward, or the one in front of it. beside: so far behind
-    the one at fault a rank begins nothing before its own message has left the link."""
+    """A profile of K ranks. off: how many more layers one rank has, if the cut is not what is wrong. M: random if 0.
+    each: the layers of all others. first: a kind; its first op takes long, once, on a rank that is not at fault: the
+    last rank, whose warm-up is its first forward, or the one in front of it. beside: how far behind the rank at fault
+    another stands that begins nothing before its own message has left the link."""
     while True:
         layers, rank = [each] * K, rng.randrange(K - 1 if fault == SLOW_LINK else K)
         waits = rank + beside if beside else None
@@ -133,16 +133,16 @@ def _draw(
 
 
 def _receives_meanwhile(profile: Profile) -> bool:
-    """Whether the rank at fault begins an op while a message to it is on its way, which shows nothing of its sends."""
+    """Whether the rank at fault begins an op while a message to it is on its way, which says nothing of its sends."""
     coming = [message for message in profile.timeline.messages if message.target == profile.rank]
     starts = [span.start for span in profile.timeline.row(profile.rank)]
     return any(message.start <= start < message.there for message in coming for start in starts)
 
 
 def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
-    """The share of a rank's messages during which it begins an op: some ranks never do, for no fault of theirs.
+    """The share of a rank's messages during which it begins an op: some never do, through no fault of theirs.
 
-    at_once: whether an op counts that begins at the very moment at which the message leaves.
+    at_once: whether an op that begins at the very moment when the message leaves counts.
     """
     mine = [message for message in timeline.messages if message.source == k]
     starts = [span.start for span in timeline.row(k)]
@@ -153,7 +153,7 @@ def _overlap(timeline: Timeline, k: int, at_once: bool = True) -> float:
 
 
 def _works_less(profile: Profile) -> bool:
-    """Whether the rank at fault has fewer layers, and the one with the op that took long was at work for longer."""
+    """Whether the rank at fault has fewer layers, and another rank idles less."""
     timeline, layers, _, rank, _ = profile
     return layers[rank] < max(layers) and min(range(timeline.devices), key=timeline.idle) != rank
 
@@ -167,7 +167,7 @@ def _by_senders(profile: Profile) -> int:
 
 
 def _ask(exam: Exam, profile: Profile, messages: bool = True, second: float = 1) -> Diagnosis:
-    """messages: whether there are any. second: what the profile's unit of time is in the learner's."""
+    """messages: whether there are any. second: the profile's unit of time, in the learner's."""
     timeline, layers, fault, rank, _ = profile
     K, M = len(layers), len(timeline.row(0)) // 2
     call = f"{K} ranks with {layers} layers, {plural(M, 'micro-batch')}"
@@ -225,7 +225,7 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
     if one in called_waiting and one.rank != rank and _counts_no_start(called_waiting):
         if _misses_the_start(one):
             return Sign("begins-at-start", words={"said": one.rank})
-        if fault == NO_OVERLAP:  # whoever counts messages that come may name the same ranks
+        if fault == NO_OVERLAP:  # those who count incoming messages may name the same ranks
             return Sign("other-rank", words=words)
     if one.fault == fault:
         alike = [other for other in asked if other.fault == other.profile.fault == fault]
@@ -250,9 +250,9 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
 
 
 def _counts_no_start(called: Sequence[Diagnosis]) -> bool:
-    """Whether of these, said to have no overlap, each time the first rank was named, or the last, that never begins an
-    op but at the moment at which a message leaves. It takes a profile in which messages are what is wrong: whoever says
-    so by default may have met such ranks."""
+    """Whether in all of these, said to have no overlap, the rank named was the first, or in all the last, that begins
+    no op except at the moment when a message leaves. In one of them messages must be what is wrong: a default answer
+    may hit such ranks by chance."""
     if not any(one.profile.fault in (SLOW_LINK, NO_OVERLAP) for one in called):
         return False
     ranks = [(one.rank, range(len(one.profile.layers)), one.profile.timeline) for one in called]
@@ -261,7 +261,7 @@ def _counts_no_start(called: Sequence[Diagnosis]) -> bool:
 
 
 def _stumble(one: Diagnosis) -> Span:
-    """The op that takes longer than any other for its kind and its layers: none is three times as long but one."""
+    """The op that takes longest for its kind and its layers: only one takes three times as long."""
     timeline, layers = one.profile[:2]
     return max(
         timeline.spans, key=lambda span: (span.end - span.start) / layers[span.device] / "_FB".index(span.op.kind)
@@ -269,8 +269,8 @@ def _stumble(one: Diagnosis) -> Span:
 
 
 def _without_stumble(one: Diagnosis) -> Any:
-    """What is said if that op takes as long as its like: who is misled by it, and not by chance, then says another
-    thing."""
+    """What is said if that op takes as long as its like: an answer misled by it, and not by chance, then says something
+    else."""
     stumble = _stumble(one).op
     spans = [
         (device, op, start, start + (end - start) / 3 if op == stumble else end)
@@ -280,7 +280,7 @@ def _without_stumble(one: Diagnosis) -> Any:
 
 
 def _misses_the_start(one: Diagnosis) -> bool:
-    """Whether another thing is said if the ops of the rank that was named begin a little after its messages leave."""
+    """Whether something else is said if the ops of the rank that was named begin a little after its messages leave."""
     left = {message.start for message in one.profile.timeline.messages if message.source == one.rank}
     spans = [
         (*given[:2], given[2] + (given[3] - given[2]) / 1000 * (device == one.rank and start in left), given[3])
@@ -290,8 +290,8 @@ def _misses_the_start(one: Diagnosis) -> bool:
 
 
 def _needs_division(one: Diagnosis) -> bool:
-    """Whether the fault is found if all times are those for one layer; and if the ranks have equally many, too, where
-    it makes no difference to whoever divides by them."""
+    """Whether the fault is found if all times are those for one layer; and also if the ranks have equally many, where
+    dividing by them makes no difference."""
     _, layers, fault, rank, _ = one.profile
     spans = [
         (device, op, start, start + (end - start) / layers[device]) for device, op, start, end in one.given["spans"]
@@ -301,7 +301,7 @@ def _needs_division(one: Diagnosis) -> bool:
 
 
 def _as_if_there_at_the_end(one: Diagnosis) -> Any:
-    """What is said if each message is on its link until it is there."""
+    """What is said if each message is on its link until it arrives."""
     messages = [
         (op, source, target, start, there, there) for op, source, target, start, _, there in one.given["messages"]
     ]
@@ -309,7 +309,7 @@ def _as_if_there_at_the_end(one: Diagnosis) -> Any:
 
 
 def _ask_again(one: Diagnosis, **other: Any) -> Any:
-    """In a case of its own: that of the profile keeps its number, by which it is asked once more in a new process."""
+    """Ask in a new case: that of the profile keeps its number, by which it is asked once more in a new process."""
     again = one.case.exam.case(one.case.call, one.case.expected)
     found, _ = again.ask(**one.given | other)
     return found
