@@ -37,7 +37,7 @@ class Verdict:
 class Board:
     """`Board(level, rows=None)`: by default an empty board; `rows` are the ops of each device, in running order.
 
-    hints: how many the player has taken; an op that was placed for them is one.
+    hints: how many the player has taken; each op placed for them counts as one.
 
     Raises ValueError if there is not one row per device.
     """
@@ -150,7 +150,7 @@ class Board:
         return Verdict(True, f"{plural(moves, 'move')} taken back")
 
     def set_mode(self, mode: str) -> Verdict:
-        """Go on in guided or free mode. Guided is refused while something is wrong. Raises ValueError for others."""
+        """Go on in guided or free mode. Guided is refused while something is wrong. Raises ValueError for any other."""
         if mode not in MODES:
             raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(MODES)}")
         problems = [] if mode == "free" else self._wrong(self.position)

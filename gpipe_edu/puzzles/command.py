@@ -1,6 +1,6 @@
 """`puzzle`: the puzzle in a terminal, a line per move, for those without a browser, and for tests.
 
-This file only reads words and prints sentences: it asks the same `Session` as the page, and draws that one's board.
+This file only reads words and prints sentences: it asks the same `Session` as the page, and draws its board.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOLD: Final = ("back", "run_on", "stamp", "finish")
 
 
 class Game:
-    """One sitting at a terminal: a session, what it told last, and a console to print to."""
+    """One sitting at a terminal: a session, what it said last, and a console to print to."""
 
     def __init__(self, session: Session, console: Console) -> None:
         self.session, self.console = session, console
@@ -242,7 +242,7 @@ class Game:
 
 
 def mount(app: typer.Typer) -> None:
-    """Give the command its name."""
+    """Add the command to `app`."""
     app.command("puzzle")(run)
 
 
@@ -276,7 +276,7 @@ def run(
 
 
 def _game(key: str, share: str, sandbox_sizes: Mapping[str, Any]) -> Game:
-    """Begun with the board of a share string, a sandbox of one's own, a level, or where the player left off."""
+    """A game with the board of a share string, a sandbox of one's own, a level, or where the player left off."""
     game = Game(Session("" if share or sandbox_sizes else key), Console(highlight=False))
     level = find_level(key).key if key else game.state["level"]["key"]
     if sandbox_sizes and (share or level != SANDBOX):

@@ -33,7 +33,7 @@ class ForcedMoves(NamedTuple):
 def play_forced(position: Position) -> ForcedMoves:
     """Place forced ops until a device has a choice, or would wait in the middle of its work.
 
-    If it would wait already at the first move, that one is made: the player has seen the wait and goes on.
+    If the first move already means waiting, it is made: the player has seen the wait and goes on.
     """
     for count in range(_MOST_MOVES):
         if position.complete:

@@ -21,7 +21,7 @@ SIZES: Final = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Hint:
-    """A sentence, and where and what to place: None where the size does not tell, or where there is no move.
+    """A sentence, and where and what to place: None where this size does not say, or where there is no move.
 
     back: how many moves to take back, if the goal can be reached only from there.
     """
@@ -34,7 +34,7 @@ class Hint:
 
 
 def hint(board: Board, size: int = 3) -> Hint:
-    """The next move for `board`: 1 says where to look, 2 what kind of op, 3 which op. Raises ValueError for others."""
+    """The next move for `board`: 1 says where to look, 2 what kind of op, 3 which op. Else raises ValueError."""
     if size not in SIZES:
         raise ValueError(f"hint size is {size!r}; it must be one of {', '.join(map(str, SIZES))}")
     if board.problems:

@@ -1,7 +1,6 @@
-"""Par: the best makespan of a level, proved by looking at every schedule that could be better than a bound allows to
-skip.
+"""Par: the best makespan of a level, proved by looking at every schedule that no bound allows to skip.
 
-Three things take their time in any schedule: a micro-batch's way through all stages and back; a device's work, after
+Three things take time in any schedule: a micro-batch's way through all stages and back; a device's work, after
 the wait for its first op and before the way back from its last; and what has been started already. Together they give a
 makespan that cannot be beaten from a given state, so that the search can skip most schedules.
 
@@ -29,7 +28,7 @@ from .states import Marks, MicroBatchState, Move, State, StateSpace
 
 
 def lower_bound(level: Level) -> float:
-    """The makespan that no schedule of `level` can beat: of the busiest device, its wait before and the way back."""
+    """A makespan that no schedule of `level` can beat: the bound for an empty board."""
     space = StateSpace(level)
     return Bounds(space)(space.start)
 
@@ -90,7 +89,7 @@ class Bounds:
         return best
 
     def settle(self, state: State, journey: MicroBatchState) -> MicroBatchState:
-        """The journey with arrivals set to 0 that no longer matter, because their device is not free before."""
+        """The journey, with 0 for arrivals that no longer matter because their device is not free before them."""
         outlook = self.outlook(journey.marks)
         _, output, gradient = journey
         if output and (outlook.output < 0 or output <= state.free[outlook.output]):
@@ -287,7 +286,7 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
 
 
 def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
-    """True if a state in which the same has run was seen that is nowhere later; else notes this one."""
+    """True if a state was seen in which the same has run, and nowhere later; else notes this one."""
     journeys = sorted(bounds.settle(state, journey) for journey in state.journeys)
     key = tuple(journey.marks for journey in journeys)
     times = (*state.free, *(time for journey in journeys for time in journey[1:]))

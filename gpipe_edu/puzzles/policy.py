@@ -1,7 +1,7 @@
 """Policies: well-known schedules as rules for the next move, so that they can go on from any board.
 
 At every moment the op that can start first is placed. Which one, where several can, is the whole difference between
-GPipe, 1F1B and zero bubble. From a board to its goal a way is looked for by the level's policy, or else by a short
+GPipe, 1F1B and zero bubble. A way from a board to its goal is looked for with the level's policy, or else by a short
 search.
 """
 
@@ -22,7 +22,7 @@ from .states import Move, State, StateSpace
 
 @dataclass(frozen=True)
 class Policy:
-    """A name, the kinds it uses in order of preference, and the reason per kind, in a sentence each.
+    """A name, the kinds it uses in order of preference, and per kind the reason, as a clause.
 
     most: how many micro-batches may be past a stage and not back yet. puts_off: how many weight gradients a stage
     puts off. newest_first: gradients of the newest micro-batch first, as GPipe has them.

@@ -1,7 +1,7 @@
 """What is known about the ops on a board: judged by the schedule doctor, timed by the simulator.
 
 Both need a whole schedule, and a board is one only at the end. So the board is completed first, in an order that breaks
-no rule that is not broken already: a board is sound if what is on it is part of a schedule that can run. The times of
+no rule that is still kept: a board is sound if what is on it is part of a schedule that can run. The times of
 its ops do not depend on the completion, which comes after them on every device.
 """
 
@@ -104,7 +104,7 @@ class Position:
         if self.timeline is None:
             return [[] for _ in self.rows]
         end = self.timeline.end
-        # The missing ops come far behind, so that they tell what will be recomputed and change nothing before.
+        # The missing ops come after the end, so that they tell what will be recomputed and change nothing before.
         ran = {span.op for span in self._spans}
         later = [
             Span(device, op, end + 1, end + 1)
@@ -124,7 +124,7 @@ class Position:
 
     @cached_property
     def moves(self) -> dict[Op, Move]:
-        """The ops that can start now, and when; not those behind an op of their device that waits."""
+        """The ops that can start now, and when; not those behind an op that waits on their device."""
         there = {op for row in self.rows for op in row}
         moves = _space(self.level).moves(self._played.state)
         return {move.op: move for move in moves if move.op not in there and not self._stuck[move.action.device]}
@@ -202,7 +202,7 @@ class Position:
         """How many micro-batches have to be completed to judge the board: up to the last one that is on it.
 
         Later ones could always run after everything else, so they would change no verdict and only cost time. If an op
-        is on the wrong device all count: the doctor sees by the number of ops where a stage belongs.
+        is on the wrong device, all count: the doctor tells by the number of ops where a stage belongs.
         """
         level = self.level
         if any(level.home(op.stage) != device for device, row in enumerate(self.rows) for op in row):
@@ -211,7 +211,7 @@ class Position:
 
     @cached_property
     def _lacking(self) -> dict[Op, None]:
-        """The missing ops of those micro-batches, in their order; a dict, to look them up."""
+        """The missing ops of the micro-batches to be completed, in order; a dict, for fast lookup."""
         level = self.level
         ways: dict[frozenset[str], str] = {}
         there: dict[tuple[int, int], set[str]] = {}
@@ -265,7 +265,7 @@ def _untouched(level: Level, first: int) -> tuple[Op, ...]:
 def _way(level: Level, kinds: Set[str]) -> str:
     """The most lenient way to finish a micro-batch that has these kinds; "" if there is none.
 
-    It is recomputed as long as that is possible: whether there is room to keep its activations shows when it is not.
+    It recomputes as long as that is possible: whether there is room to keep its activations shows once it is not.
     """
     ways = [way for way in level.ways if kinds <= set(way)]
     if kinds & SENDS_GRADIENT:
@@ -278,7 +278,7 @@ def _complete(level: Level, rows: Sequence[Sequence[Op]], lacking: Iterable[Op])
     lacking = list(lacking)
     ops = [op for row in rows for op in row]
     last = {op: row[-1] for op in lacking if (row := rows[level.home(op.stage)])}
-    # Every missing op is on its own behind the last op of its device, so that every op that can run does.
+    # Every missing op has a row of its own, behind the last op of its device, so that every op that can run does.
     order = [op for _, op, _ in run_order([*rows, *([op] for op in lacking)], _Behind([*ops, *lacking], last))]
     place = {op: index for index, op in enumerate(order)}
     finished = [list(row) for row in rows]

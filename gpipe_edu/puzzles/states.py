@@ -1,4 +1,4 @@
-"""A board as numbers, so that search and hints can look at very many of them.
+"""A board as numbers, so that search and hints can look at very many boards.
 
 The rules are not repeated here: `Needs` says what an op waits for and `memory_over_time` what it holds, asked once for
 every way to finish a micro-batch on a stage; the answers become small tables.
@@ -72,7 +72,7 @@ class Move(NamedTuple):
 
 
 class PlayedRows(NamedTuple):
-    """What of given rows could run, and the state after it."""
+    """How much of given rows could run, and the state after it."""
 
     state: State
     rows: list[list[Op]]

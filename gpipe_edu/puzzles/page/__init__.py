@@ -27,8 +27,8 @@ def puzzle(
     that is not solved. share: a string that another player sent, to open their board. progress: the file that
     remembers what is solved, by default the learner's own. theme: "auto" follows the notebook, or "light" or "dark".
 
-    A share string that was cut gets a sentence on the page, which then opens as without one. Raises ValueError for a
-    level that does not exist or a bad option.
+    A share string that can't be opened gets a sentence on the page, which then opens as if there were none. Raises
+    ValueError for a level that does not exist or a bad option.
     """
     level = str(level)
     if theme not in ("auto", "light", "dark"):

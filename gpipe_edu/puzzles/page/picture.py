@@ -1,4 +1,4 @@
-"""What the page draws of a board: its boxes as a spec of the chart, and what a chart does not have.
+"""What the page draws of a board: its boxes as a spec for the chart, and what a chart does not have.
 
 That is: ghosts (ops that could be placed now, where they would be), stuck ops (on the board, but waiting for one that
 is not), the ops that are left to place, the goal, par and the cap. The page computes none of it.
@@ -17,7 +17,7 @@ from gpipe_edu.view.measures import TimeUnit, figures, fullest
 _PLAIN: Final = TimeUnit(1, "")
 
 _MOST_NAMED: Final = 24
-"""Ops of a kind that are sent; of more the page shows the first ones and the last."""
+"""The most ops of a kind that are sent; of more, the page shows the first ones and the last."""
 
 _LEAST_ROOM: Final = 16.0
 """Time on the axis of an empty board without a goal."""
@@ -99,7 +99,7 @@ def _figures(board: Board) -> list[str]:
 
 def _ghosts(board: Board) -> list[dict[str, Any]]:
     """The ops that could be placed, with the times at which they would run; of ops that differ only in their
-    micro-batch the first one, and how many `more` there are.
+    micro-batch, only the first, and how many `more` there are.
     """
     moves = board.position.moves
     found: dict[tuple[int, str, int], dict[str, Any]] = {}
@@ -136,7 +136,7 @@ def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _remaining_ops(board: Board) -> list[list[dict[str, Any]]]:
     """Per device, the ops that it can still be given, by kind and stage; where a way is chosen, those of that way, and
-    none where a micro-batch is finished. more: how many there are besides those named: the first ones and the last.
+    none where a micro-batch is finished. Named are the first ones and the last; more: how many others there are.
     """
     level = board.level
     there: dict[tuple[int, int], frozenset[str]] = {}

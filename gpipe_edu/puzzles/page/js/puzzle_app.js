@@ -96,7 +96,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     if (answer.share) showShare(answer.share);
     if (answer.csv) showCsv(answer);
     if (answer.run) run.show(answer.run);
-    refocus(held, fromPalette, answer); // where the board gets the focus it tells where one is, so what Python says comes after
+    refocus(held, fromPalette, answer); // a board that gets the focus says where that is, so Python's words come after
     tellAbout(answer, answer.did);
   }
 
@@ -177,7 +177,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     host.querySelector('[data-do="copy"]').hidden = true;
   }
 
-  /** No key may ever find its way to the notebook because a button went away: then another one gets the focus. */
+  /** When a button goes away another one gets the focus, so that no key ever reaches the notebook. */
   function refocus(held, fromPalette, { did, share }) {
     if (share) return;
     if (!held || (document.activeElement === held && host.contains(held) && !fromPalette)) return;
@@ -241,7 +241,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
     if (form.matches(".gp-sandbox")) act("sandbox", sizes(form));
   });
   host.addEventListener("keydown", (event) => {
-    // JupyterLab keeps the browser from sending a form by Enter.
+    // JupyterLab keeps the browser from submitting a form on Enter.
     if (event.key === "Enter" && !isRun(event) && event.target.matches("form input")) {
       event.preventDefault();
       event.stopPropagation();

@@ -40,7 +40,7 @@ export function createBoard(host, { mark, names, on }) {
     if (!board) return;
     width = Math.max(LEAST_BOARD, Math.floor(host.clientWidth) || 960);
     const { spec } = board;
-    const memory = Boolean(board.cap); // where there is room for everything, its lanes say nothing that matters
+    const memory = Boolean(board.cap); // without a cap, its lanes say nothing that matters
     const frame = frameOf([spec], width, { memory });
     panel = panelOf(spec, frame, memory, Math.max(1, tallest([spec]), ...(board.cap ?? [])));
     lanes.style.height = `${panel.height}px`;
@@ -237,7 +237,7 @@ export function createBoard(host, { mark, names, on }) {
       event.stopPropagation();
       end(event);
     };
-    const keep = (event) => event.preventDefault(); // or the text that the pointer crosses is selected
+    const keep = (event) => event.preventDefault(); // else the text that the pointer crosses is selected
     const listeners = [["selectstart", keep], ["pointermove", follow], ["pointerup", end], ["pointercancel", end], ["keydown", escape]];
     for (const [name, listener] of listeners) addEventListener(name, listener, true);
   }

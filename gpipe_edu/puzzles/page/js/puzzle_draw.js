@@ -1,11 +1,11 @@
-// The board as markup, over what the chart draws: aims, cap, ghosts, stuck ops, and where one is. Pure functions.
+// The board as markup, over what the chart draws: aims, cap, ghosts, stuck ops, and the player's place. Pure functions.
 
 import { arrowMarkup } from "../../../view/js/arrows.js";
 import { escape, labelFont, px } from "../../../view/js/lettering.js";
 import { boxOf, stripUnit, xOf } from "../../../view/js/layout.js";
 import { ghostBoxes, opLabel, opParts } from "./puzzle_moves.js";
 
-const LEAST_FONT = 12; // pixels; where there is less room, how many more ops are ready is left out
+const LEAST_FONT = 12; // pixels; with less room, the count of further ready ops is left out
 
 const ROOM = 64; // pixels that the name of an aim takes
 

@@ -4,7 +4,7 @@ import { bringIntoView } from "../../../view/js/in_view.js";
 import { passOn } from "../../../view/js/pass_on.js";
 import { createPuzzle } from "./puzzle_app.js";
 
-/** What a notebook calls (anywidget). Returns what tidies up. */
+/** What a notebook calls (anywidget). Returns a function that tidies up. */
 export function render({ model, el }) {
   const puzzle = createPuzzle(el, JSON.parse(model.get("offer")), (message) => model.send(message));
   const answer = () => puzzle.show(JSON.parse(model.get("answer")));

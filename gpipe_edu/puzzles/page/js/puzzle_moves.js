@@ -33,7 +33,7 @@ export function stays(from, to) {
   return from.device === to.device && (to.at === from.at || to.at === from.at + 1);
 }
 
-/** Where the act of a key leads. lanes: per device its ops as {start, end}; up and down keep to the same time. */
+/** Where the action of a key leads. lanes: per device its ops as {start, end}; up and down keep to the same time. */
 export function walk(lanes, { device, at }, act) {
   const count = lanes[device].length;
   const along = { left: at - 1, right: at + 1, first: 0, last: count }[act];
@@ -52,7 +52,7 @@ export function within(lengths, { device, at }) {
   return { device: lane, at: Math.min(at, lengths[lane]) };
 }
 
-/** The button that the act of a key leads to. counts: buttons per device; some may have none. */
+/** The button that the action of a key leads to. counts: buttons per device; some may have none. */
 export function rove(counts, { device, at }, act) {
   const along = { left: at - 1, right: at + 1, first: 0, last: Infinity }[act];
   if (along !== undefined) return { device, at: Math.min(counts[device] - 1, Math.max(0, along)) };
@@ -63,7 +63,7 @@ export function rove(counts, { device, at }, act) {
   return { device, at };
 }
 
-/** The button that gets the focus when the one at a place may be gone: one beside it, else of a later device; or null. */
+/** The button to focus when the one at a place may be gone: beside it, else on a later device, else the last; or null. */
 export function nearestButton(counts, { device, at }) {
   if (counts[device]) return { device, at: Math.min(counts[device] - 1, at) };
   const others = counts.map((count, lane) => [count, lane]).filter(([count]) => count);
@@ -93,7 +93,7 @@ export function ghostBoxes(ghosts, { top, height, xOf }) {
   });
 }
 
-/** A sentence of Python's for the page: a capital where nothing else stands there, and a full stop. */
+/** A sentence of Python's for the page, with a full stop. */
 export function sentence(text) {
   return text && !/[.!?]$/.test(text) ? `${text}.` : text;
 }

@@ -25,7 +25,7 @@ export function createPalette(host, { names, on }) {
     redraw();
   }
 
-  /** A move changes the row of one device; hundreds of buttons made anew would take the browser longer than all else. */
+  /** A move changes the row of one device; rebuilding hundreds of buttons would take the browser longer than all else. */
   function redraw() {
     const several = left.some((groups) => new Set(groups.map(({ stage }) => stage)).size > 1);
     const rows = left.map((groups, device) => row(groups, device, several));

@@ -91,12 +91,12 @@ export function saidMarkup(text, kind, back = 0) {
   return `<p class="gp-${kind}">${kind === "no" ? `<b>No:</b> ${escape(sentence(text))}` : escape(spelled(text))}</p>`;
 }
 
-/** A sentence by itself. */
+/** A sentence that stands by itself: a capital and a full stop. */
 function spelled(text) {
   return sentence(text[0].toUpperCase() + text.slice(1));
 }
 
-/** What to do with a solved level; that it is solved has been said. next: the level behind it, null behind the last. */
+/** What to do with a solved level; that it is solved has been said. next: the level after it, null after the last. */
 export function solvedMarkup(engines, next) {
   const runs = engines.map((engine) => {
     const name = { numpy: "NumPy", torch: "PyTorch" }[engine];
