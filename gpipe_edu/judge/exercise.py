@@ -127,7 +127,7 @@ def keys() -> list[str]:
 
 
 def find_exercise(key: str) -> Exercise:
-    """The exercise `key`. Raises TypeError, ValueError for what is no key, naming those that are."""
+    """The exercise `key`. Raises TypeError, ValueError for what is not a key, naming the keys."""
     if not isinstance(key, str):
         raise TypeError(f'the exercise is {key!r}; it must be a key such as "{next(iter(all_exercises()))}"')
     if key not in all_exercises():

@@ -29,7 +29,7 @@ STRICT = False
 
 
 class NotJudged(SaidPlainly, RuntimeError):
-    """There is no verdict on an answer, which need not be its fault. busy: the machine was too busy."""
+    """There is no verdict on an answer, for a reason that need not be the answer's. busy: it was the machine's."""
 
     def __init__(self, why: str, busy: bool = False) -> None:
         super().__init__(f"Your answer was not judged: {why}")

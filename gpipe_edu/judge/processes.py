@@ -125,7 +125,7 @@ class Told:
         self.messages: list[Message] = []
 
     def __call__(self, question: Any) -> None:
-        """Note it. Raises ValueError for what is no question."""
+        """Note it. Raises ValueError for anything else."""
         k, (kind, *rest) = question
         if kind == "step":
             self._calls[k] += 1

@@ -110,7 +110,7 @@ def train_with(exam: Exam, judge: Callable[[int, int], Schedule], sizes: list[tu
 def read(case: Case, value: Any) -> Schedule:
     """The schedule in `value`: a Schedule or rows of ops, its written form, or rows of words.
 
-    Raises Wrong for the first thing that is no op.
+    Raises Wrong for the first thing that is not an op.
     """
     if isinstance(value, Schedule):
         return value
@@ -164,7 +164,7 @@ def gradient_error(schedule: Schedule, rng: Random) -> float:
 
 
 def _form(value: Any) -> Iterator[Sign]:
-    """What is no list of rows of ops."""
+    """For what is not a list of rows of ops."""
     yield Sign("not-rows", not isinstance(value, list | tuple), "a list of rows", a_name_of(value))
     one_for_each = "a list of rows, one for each device"
     for device, row in enumerate(value):

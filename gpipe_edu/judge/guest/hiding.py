@@ -18,7 +18,7 @@ learner's code has run before the names are hidden, and looking through them tak
 
 
 def forget_judges() -> None:
-    """Take all judges, who know what is right, out of this process: it may be forked from one that has them.
+    """Take all judges, which know what is right, out of this process: it may be forked from one that has them.
 
     The names in a module are taken away, too, and those in its classes: a function that somebody still holds, or finds
     among all objects, has nothing left to work with. In the sandbox, their files can't be read again.

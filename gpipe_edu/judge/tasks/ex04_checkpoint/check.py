@@ -84,7 +84,7 @@ class CheckpointedStep:
 
 
 def examine(exam: Exam, rng: Random) -> Success:
-    """Four stages of which one keeps all; others, dropout, evaluation, an input with a gradient; eight; the digits."""
+    """Four stages, one of which keeps all; others, dropout, evaluation, an input with a gradient; eight; the digits."""
     numbers = np.random.default_rng(rng.randrange(2**32))
 
     def draw(again: list[bool], p: float) -> tuple[CheckpointQuestion, Array]:

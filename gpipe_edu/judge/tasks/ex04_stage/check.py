@@ -281,7 +281,7 @@ class OpByOp:
         self.dx: dict[tuple[int, int], Array] = {}
 
     def __call__(self, question: Any) -> Any:
-        """The answer. Raises ValueError for what is no question."""
+        """The answer. Raises ValueError for any other question."""
         if question[0] != "next":
             return self._layers(question)
         _, came, held = question

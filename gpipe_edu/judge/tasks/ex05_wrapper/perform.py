@@ -40,8 +40,8 @@ class PipelineQuestion(NamedTuple):
 class StepAnswer(NamedTuple):
     """What came of one mini-batch, and how many activations are still in memory.
 
-    bad: the type of an output that is no tensor, and how many items it has, if it is a list or tuple. changed: whether
-    the mini-batch is not as it was.
+    bad: the type of an output that is not a tensor. several: how many items it has, if it is a list or tuple. changed:
+    whether the mini-batch is not as it was.
     """
 
     grads: list[Array | None]

@@ -61,7 +61,7 @@ def _filled(costs: Sequence[Any], start: int, last: int, limit: float, over: boo
 
 
 def beliefs_behind(balances: Sequence[Balance]) -> Iterator[Sign]:
-    """Beliefs of which one variant explains all that came."""
+    """Beliefs with a variant that explains all that came."""
     return try_beliefs(BELIEFS, lambda variant: all(map(variant, balances)))
 
 

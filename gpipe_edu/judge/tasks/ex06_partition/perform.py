@@ -14,7 +14,7 @@ HIDDEN: Final = {"gpipe_edu.balance_by_cost": "partition"}
 def perform(partition: Any, costs: list[float], K: int, before: list[float] | None = None) -> Any:
     """The counts, and the costs as they are afterwards.
 
-    before: costs of which the layers are cut first, in a list that is gone when the other takes its place in memory.
+    before: costs of layers that are cut first, in a list that is gone when the other takes its place in memory.
     """
     if before is not None:
         first = list(before)

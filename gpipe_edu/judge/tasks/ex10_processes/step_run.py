@@ -110,7 +110,7 @@ class OwnRuns:
         self._first = [next(place for place in stage if layers[place].params) for stage in stages]
 
     def __call__(self, question: Any) -> Any:
-        """The answer. Raises LookupError for a layer of another process, ValueError for what is no question."""
+        """The answer. Raises LookupError for a layer of another process, ValueError for any other question."""
         k, asked = question
         return self._stages[k](asked)
 

@@ -1,4 +1,4 @@
-"""Are the gradients of bf16 micro-batches added up in fp32, and is nothing lost besides what bf16 itself loses?
+"""Are the gradients of bf16 micro-batches added up in fp32, and is nothing lost but what bf16 itself loses?
 
 Two truths: the gradient in float64, which NumPy computes from the same weights, and from which bf16 is a few percent
 off at most; and the sum of what the judge's own layers have handed out in bf16, from which a sum in fp32 differs by its

@@ -17,7 +17,7 @@ FEW = 64
 
 
 class BufferQuestion(NamedTuple):
-    """A mini-batch for a network with bf16 weights, of which the judge has the real ones.
+    """A mini-batch for a network with bf16 weights; the judge has the real ones.
 
     leftover: gradients are there before. training: its mode. second: the same network has been through another
     mini-batch before. shared: its first two Linears share weights.
@@ -36,7 +36,7 @@ class BufferQuestion(NamedTuple):
 class BufferAnswer(NamedTuple):
     """What one call gave, and did.
 
-    gradients: as float64, None for what is no tensor; types: their types, in words. forwards: of this very network.
+    gradients: as float64, None for what is not a tensor; types: their types, in words. forwards: of this very network.
     copies: tensors in memory at the last forward as large as the first weight. held, doubles: tensors as large as the
     first bias when the second micro-batch goes back: those in bf16 added since the first one did, and those in float64.
     in_its_mode: whether each forward ran in the mode that was given. grads: how many weights have a `.grad` at the end.

@@ -96,7 +96,7 @@ _JOBS: Final = (
     Job(Model(8, 1024, 200_000, 8192), 4, 1, 16 * 10**9, 12),
     Job(Model(30, 2048, 32_000, 4096), 12, 2, 20 * 10**9, 120),
 )
-"""The last two: large tables for a small model; numbers that are no powers of two."""
+"""The last two: large tables for a small model; numbers that are not powers of two."""
 
 
 def _just_enough(model: Model, batch: int, plan: Plan, node: int = 1) -> Job:
