@@ -91,7 +91,7 @@ class PieceRuns:
         return {run.of: number for number, run in self.runs.items() if run.kind == "B"}
 
     def forwards(self, place: int) -> dict[int, Run]:
-        """A layer's, by number."""
+        """A layer's forwards, by number."""
         return {number: run for number, run in self.runs.items() if (run.kind, run.place) == ("F", place)}
 
     def _trained(self, place: int) -> list[Run]:

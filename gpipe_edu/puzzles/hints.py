@@ -34,7 +34,7 @@ class Hint:
 
 
 def hint(board: Board, size: int = 3) -> Hint:
-    """The next move for `board`: 1 says where to look, 2 what kind of op, 3 which op. Else raises ValueError."""
+    """The next move for `board`: 1 says where to look, 2 what kind of op, 3 which op. Raises ValueError otherwise."""
     if size not in SIZES:
         raise ValueError(f"hint size is {size!r}; it must be one of {', '.join(map(str, SIZES))}")
     if board.problems:
