@@ -114,6 +114,8 @@ BANK.changed(
 BANK.changed("corrected-by-M", "corrects_by_micro_batches", "* N / (N - 1)", "* len(counts) / max(1, len(counts) - 1)")
 BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
 BANK.changed("mean-of-variances", "averages_both", VAR, "within")
+BANK.changed("corrects-a-part", "corrects_what_is_within", VAR, "within * N / (N - 1) + between")
+BANK.changed("corrects-a-part", "corrects_what_is_between", VAR, "within + between * N / (N - 1)")
 BANK.changed("biased", "divides_by_N", VAR, "within + between")
 BANK.changed("momentum-reversed", "momentum_as_in_an_optimizer", "N = sum", "momentum = 1 - momentum\n    N = sum")
 BANK.changed("no-running", "statistics_of_the_batch", MIXED, "mean, var")
@@ -144,7 +146,6 @@ BANK.changed("other-shape", "one_number_for_all_features", "return mean, var", "
 BANK.changed("not-a-pair", "only_the_mean", "return mean, var", "return mean")
 BANK.changed("no-return", "prints_it", "return mean, var", "print(mean, var)")
 BANK.changed("other-mean", "weights_by_degrees_of_freedom", MEAN, "np.average(means, 0, np.array(counts) - 1 + 1e-12)")
-BANK.changed("other-variance", "corrects_one_part", VAR, "within * N / (N - 1) + between")
 BANK.changed(
     "single",
     "leaves_single_samples_out",

@@ -247,6 +247,7 @@ def about_variance(update: Update) -> Signs:
     unweighted = [(np.array(means) - around) ** 2 for around in (mean, np.mean(means, axis=0))]
     beliefs = [
         Belief("biased", (whole,)),
+        Belief("corrects-a-part", (within * bessel + between, within + between * bessel)),
         Belief("mean-of-variances", tuple(value * factor for value in averages for factor in (1, bessel))),
         Belief("pooled", (corrected, np.mean(single, axis=0))),
         Belief("corrected-first", tuple((corrected + between) * factor for factor in (1, bessel))),
