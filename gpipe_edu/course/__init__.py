@@ -1,9 +1,9 @@
 """What makes a package a course: predictions before a surprise, checked exercises, what a learner has done.
 
-`check.py` packs a function and shows what the judge (`judge/judging.py`) found: `report.py` in words,
-`tries_and_hints.py` with the hints that honest tries have earned. `predictions/` asks before it shows, `challenge.py`
+`check.py` packs a function and shows what the judge (`judge/judging.py`) found; `report.py` puts it in words, and
+`tries_and_hints.py` adds the hints that honest tries have earned. `predictions/` asks before it shows, `challenge.py`
 takes a schedule, a cut or a number that the learner types, or a function, which `typed_functions.py` calls;
-`progress.py` counts all of it, in the one file that `store.py` keeps. `notebook/` has what is special to a notebook,
+`progress.py` counts all of it in the one file that `store.py` keeps. `notebook/` has what is special to a notebook;
 `building/` makes exercises from their masters and a learner's copy of the course.
 """
 

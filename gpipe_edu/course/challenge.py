@@ -1,9 +1,9 @@
 """Your turn: a learner types a schedule, a cut, a number or a function, and sees the result, which is remembered.
 
-`challenges.toml` states each task: how large, and what it must reach. The sentence shown before an attempt, and after
-one that fails, is made from it. Results are judged, never texts, so any way to reach them is right. A challenge in an
-appendix says optional = true: a lesson can be complete without it. `problems.toml` has the problems at each lesson's
-end, all of which ask for a number, and all of which one may leave out.
+`challenges.toml` states each task: how large it is, and what an answer must reach. The sentence shown before an
+attempt, and after one that fails, is made from it. Results are judged, never texts, so any way to reach them is right.
+A challenge in an appendix says optional = true: a lesson can be complete without it. `problems.toml` has the problems
+at each lesson's end, all of which ask for a number and are optional.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .typed_functions import slip_of_peaks, slip_of_worker
 
 _SECTION: Final = "challenges"
 _NEAR: Final = 0.01
-"""How far off a number with decimals may be, as a share: it may be rounded."""
+"""How far off a number with decimals may be, relatively, since it may be rounded."""
 
 
 class Kind(NamedTuple):
-    """Challenges that are judged alike: the sentence that says what is wanted and in which form, and the judge."""
+    """Challenges that are judged alike: the sentence that says what is wanted and in what form, and the judge."""
 
     wanted: Callable[[Mapping[str, Any]], str]
     judge: Callable[[Mapping[str, Any], object], Judged]
@@ -80,7 +80,7 @@ def attempt(key: str, answer: object = None) -> None:
 
 
 def solves(key: str, answer: object) -> bool:
-    """Whether `answer` solves the challenge `key`, without a word: what a lesson goes on with may depend on it.
+    """Whether `answer` solves the challenge `key`; shows nothing. What a lesson goes on with may depend on it.
 
     Raises what `attempt` raises.
     """

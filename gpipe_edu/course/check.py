@@ -40,9 +40,9 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
 
     The function runs in a process of its own, with new inputs each time; `seed` draws those of an earlier check.
     Says first if the function is older than the last text of its cell, which then ended in an error. An answer that is
-    right but for a promise outside the algorithm counts as solved, and the report says what it breaks.
+    right except for a promise outside the algorithm counts as solved, and the report says what it breaks.
     Raises NotYet for a wrong answer, NotImplementedError for one that is not written yet, TypeError or ValueError for
-    arguments that make no sense, RuntimeError if no verdict was possible, as on a machine that is too busy.
+    arguments that make no sense, RuntimeError if no verdict was possible, for example on a machine that is too busy.
     """
     exercise = find_exercise(key)
     if not callable(function) or isinstance(function, str):

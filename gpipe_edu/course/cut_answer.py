@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
     parts: cell, first line and text of each statement that was taken. notes: what a person should know. sources: the
     texts of the cells. defined: whether by a `def` or a `class`, and not by an assignment. earlier: the task of the
-    same notebook on whose function it builds, "" for none. on_ours: its parts with our function in that one's place.
+    same notebook whose function it builds on, "" for none. on_ours: its parts with our function in place of that one.
     """
 
     state: str
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
         return hashlib.sha256(json.dumps([self.function, self.parts]).encode()).hexdigest()[:20]
 
     def with_ours(self) -> Answer:
-        """The answer with our function in the place of the one that it builds on."""
+        """The answer with our function in place of the one that it builds on."""
         return self._replace(parts=self.on_ours, earlier="", on_ours=())
 
     def pack(self) -> Packed:
@@ -89,8 +89,8 @@ class _Statement(NamedTuple):
 
 
 def _sources(cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
-    """What lines of errors are read from, by name. All cells of a Python file have one name, and each but the first
-    begins with as many empty lines as are above it in the file."""
+    """By name, the text that an error's lines are read from. All cells of a Python file have one name, and each but the
+    first begins with as many empty lines as there are lines above it in the file."""
     lines: dict[str, list[str]] = {}
     for cell in cells:
         above = lines.setdefault(cell.name, [])
@@ -150,7 +150,7 @@ def _earlier(exercise: Exercise) -> Exercise | None:
 
 
 def load_ours(keys: Sequence[str]) -> None:
-    """Have at hand what the answers to these tasks may build on, for the processes that are forked from this one."""
+    """Load what the answers to these tasks may build on, for the processes that are forked from this one."""
     for key in keys:
         if earlier := _earlier(all_exercises()[key]):
             _ours(earlier.key)
@@ -158,7 +158,7 @@ def load_ours(keys: Sequence[str]) -> None:
 
 @cache
 def _ours(key: str) -> _Statement | None:
-    """Our function in a statement, whose imports are its own; None in a copy of the course without solutions."""
+    """Our function as one statement, with its own imports; None in a copy of the course without solutions."""
     from gpipe_edu.course.building import percent_format, places  # only here: most cuts need nothing of the course
 
     exercise = all_exercises()[key]
@@ -317,7 +317,7 @@ def _select_needed(name: str, statements: list[_Statement]) -> list[_Statement]:
     }
     by_name: dict[str, list[int]] = defaultdict(list)
     for number, one in enumerate(statements):
-        # `np.random.seed(0)` changes a module's state, and is about what its own cell does next.
+        # `np.random.seed(0)` changes a module's state, but matters only to what its own cell does next.
         for bound in one.binds if one.defines else one.binds - modules:
             by_name[bound].append(number)
     chosen: set[int] = set()

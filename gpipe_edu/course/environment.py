@@ -34,7 +34,7 @@ _PACKAGES: Final = [
 
 
 _TRIED_BELOW: Final = {"cloudpickle": "3.1.3", "torch": "2.14"}
-"""What we use private names of; a newer one may work, but is not what pip should take."""
+"""Packages whose private names we use; a newer release may work, but pip should not take it."""
 
 _NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "psutil", "jupyterlab", "ipykernel", "torch"}
 """What Jupyter in a browser does without: a command line, locks, servers, and PyTorch, which does not run there."""

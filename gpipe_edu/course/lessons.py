@@ -39,7 +39,7 @@ LESSONS: Final = tuple(
 THREAD: Final = ("00", "01", "02", "03", "04", "05", "06", "09", "14", "08", "12", "15")
 """The course itself, in reading order. The other lessons are side rooms: none of the thread needs them.
 
-Numbers are names. Behind 06 one learns which schedules there are (09) and what stands beside a pipeline (14), then
+Numbers are names. After 06 one learns which schedules there are (09) and what stands beside a pipeline (14), then
 chooses among them by measuring (08), trains with the choice (12), and goes to several machines (15).
 """
 READING_ORDER: Final = (*THREAD, *(one.number for one in LESSONS if one.number not in THREAD))

@@ -32,7 +32,7 @@ class LessonState(NamedTuple):
 
     @property
     def in_thread(self) -> bool:
-        """Whether it is no side room."""
+        """Whether it is part of the thread, not a side room."""
         return self.lesson.number in THREAD
 
     @property
@@ -42,7 +42,7 @@ class LessonState(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether all its predictions are made and all its challenges solved, but for the optional ones."""
+        """Whether all its predictions are made and all its challenges solved, except for the optional ones."""
         return self.optional.issuperset(self.open + self.unsolved)
 
     @property
@@ -89,7 +89,7 @@ class Progress:
 
     @property
     def here(self) -> LessonState | None:
-        """The lesson to go on with: in the thread the last one begun, or the one behind it, then the side rooms; None
+        """The lesson to go on with: in the thread the last one begun, or the one after it, then the side rooms; None
         when nothing is left.
         """
         thread = sorted(

@@ -19,12 +19,12 @@ from . import how_to_ask
 _PRINTED = 400
 _GREEN, _AMBER, _RED = "#2E8B57", "#C77700", "#D1453B"
 _CHANGES_WHAT_IS_GIVEN = {"input-changed", "overwritten", "spoilt", "updated"}
-"""Promises: what computes later with what was changed goes wrong, and what shows there is not the reason."""
+"""Promises whose breach makes later computations with the changed values go wrong, where the reason does not show."""
 _SHARES = {0.25: "a quarter", 0.5: "half"}
 
 
 def as_markdown(report: Report) -> str:
-    """The report for a notebook: right, right but for what is said of a promise, or not yet."""
+    """The report for a notebook: right, right except for a broken promise, or not right yet."""
     parts, finding = [f"**{headline(report)}**"], report.first
     if finding:
         parts[0] += f" {finding.because}"
@@ -54,7 +54,7 @@ def dot(report: Report) -> str:
 
 
 def cost(report: Report) -> str:
-    """What the promises that it breaks mean for the learner, "" where all is right or something is wrong."""
+    """What the broken promises mean for the learner; "" where none is broken or the answer is wrong."""
     if report.state != "passed" or not report.passed_over:
         return ""
     share = _SHARES[find_exercise(report.key).cost(finding.slip for finding in report.passed_over)]
@@ -62,7 +62,7 @@ def cost(report: Report) -> str:
 
 
 def _broken(report: Report) -> list[Finding]:
-    """Of each promise that it breaks what showed first."""
+    """What showed first of each broken promise."""
     promises = find_exercise(report.key).promises
     found: dict[str, Finding] = {}
     for one in report.passed_over:
@@ -71,7 +71,7 @@ def _broken(report: Report) -> list[Finding]:
 
 
 def _fence(text: str) -> str:
-    """The text in a fence that nothing in it can close, without what a terminal would obey."""
+    """The text in a fence that nothing in it can close, without characters that a terminal would obey."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{printable(text)}\n{fence}"

@@ -14,10 +14,10 @@ from gpipe_edu.base.atomic_write import escape
 from gpipe_edu.process.lines import lines_of
 
 STRICT = False
-"""In tests: errors of our own are raised."""
+"""In tests, our own errors are raised."""
 
 LARGEST: Final = 20_000_000
-"""Bytes of a notebook. One with all its charts has two."""
+"""Bytes of a notebook. One with all its charts has two million."""
 
 _MOST_CODE: Final = 500_000
 """Characters of code in it."""
@@ -77,8 +77,8 @@ def read(data: bytes, what: str = "this file") -> list[Cell]:
 
 
 def _percent_cells(text: str) -> Iterator[str]:
-    """A Python file, cut at its lines with `# %%`, so that a cell that is no Python spoils no other. Each stands below
-    as many empty lines as there are above it in the file: errors name the lines that its author sees."""
+    """A Python file, cut at its `# %%` lines, so that a cell that is not Python spoils no other. Each stands below
+    as many empty lines as there are lines above it in the file: errors name the lines that its author sees."""
     above = 0
     for piece in re.split(r"^(?=# %%)", text, flags=re.MULTILINE):
         yield "\n" * above + piece

@@ -40,7 +40,7 @@ def record(report: Report, digest: str) -> str:
 
 def state(key: str) -> dict[str, Any]:
     """tries, hints (how many were shown), passed (a date or ""), but (whether that breaks a promise), slip (what the
-    last check has found, or "") of an exercise."""
+    last check found, or "") of an exercise."""
     try:
         return _entry(store.read(_SECTION), key)
     except OSError:
@@ -58,8 +58,8 @@ def offer(key: str) -> str:
 
 
 def hint(key: str) -> None:
-    """Show the next hint of an exercise if a try has earned it, and all earlier ones; what the last check has found may
-    have a hint of its own, which comes first and costs none.
+    """Show the next hint of an exercise if a try has earned it, and all earlier ones; what the last check found may
+    have a hint of its own, which comes first and uses up none of the others.
 
     Raises ValueError for a key that does not exist.
     """
@@ -121,7 +121,7 @@ def _entry(kept: dict[str, Any], key: str) -> dict[str, Any]:
 def solution(key: str, give_up: bool = False) -> None:
     """Show one way to write the function of an exercise: after it is solved, or when you give up.
 
-    Where the course came without its solutions, it says so. Raises ValueError for a key that does not exist.
+    If the course came without its solutions, this says so. Raises ValueError for a key that does not exist.
     """
     exercise = find_exercise(key)
     key = exercise.key

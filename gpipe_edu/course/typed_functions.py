@@ -25,7 +25,7 @@ class _Stuck(Exception):
 
 
 class _Incoming:
-    """A queue that is filled before the worker runs: it need not wait, and where it would for ever, it is told."""
+    """A queue that is filled before the worker runs, which need not wait; where it would wait forever, it is told."""
 
     def __init__(self, name: str, items: list[Any], ready: Callable[[], bool]) -> None:
         self.name, self.items, self.ready = name, items, ready
@@ -46,7 +46,7 @@ class _Outgoing(list[Any]):
 
 
 def slip_of_worker(worker: object) -> str:
-    """What is wrong with a worker of one stage, F-then-B: see lesson 06. Raises TypeError for what is no function."""
+    """What is wrong with a worker of one stage, F-then-B (lesson 06). Raises TypeError for what is not a function."""
     if not callable(worker):
         raise TypeError(f"answer is {worker!r}; it must be a function, such as stage_worker")
     import torch
@@ -70,7 +70,7 @@ def slip_of_worker(worker: object) -> str:
     values = _Incoming("values", [piece * front for piece in given], lambda: True)
     gradients = _Incoming("gradients", [*back.flip(0)], lambda: len(results) == M)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of a `.grad` that stays empty we speak ourselves
+        with warnings.catch_warnings(action="ignore"):  # about a `.grad` that stays empty: we report that ourselves
             worker(watched, M, values, results, gradients, sent)
     except _Stuck as stuck:
         return f"The worker stops: {stuck}."
@@ -98,7 +98,7 @@ def slip_of_worker(worker: object) -> str:
 def slip_of_peaks(answer: object) -> str:
     """What is wrong with two peaks as functions of N, L, K and M: all is kept, and re-materialized. See lesson 05.
 
-    Raises TypeError for what is no pair of functions.
+    Raises TypeError for what is not a pair of functions.
     """
     if not isinstance(answer, (list, tuple)) or len(answer) != 2 or not all(map(callable, answer)):
         raise TypeError(f"answer is {answer!r}; it must be two functions, such as [all_kept, rematerialized]")

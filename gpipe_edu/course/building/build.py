@@ -75,7 +75,7 @@ def build_one(master: Path, folder: Path, beside: bool = False, marked: bool = F
 
 
 def exercise(stem: str, root: Path = ROOT) -> Path:
-    """The notebook of an exercise that a learner works in, which may have been deleted there. Raises as `workplace`."""
+    """The notebook of an exercise that a learner works in; it may have been deleted. Raises as `workplace`."""
     return workplace(root) / "exercises" / f"{stem}.ipynb"
 
 
@@ -142,7 +142,7 @@ def notebook_text(master: Path, marked: bool = False) -> str:
 def write_script(stem: str, folder: Path, root: Path = ROOT) -> Path:
     """Write an exercise as a Python file with `# %%` cells into `folder`, for editors that run these.
 
-    Raises ValueError for an exercise that does not exist, FileExistsError rather than to replace a file.
+    Raises ValueError for an exercise that does not exist, FileExistsError rather than replace a file.
     """
     path = folder / f"{stem}.py"
     if path.exists():
@@ -182,12 +182,12 @@ def free_name(path: Path, word: str) -> Path:
 
 
 def digest_of_work(path: Path) -> str:
-    """Equal for files in which the same is written: what running a notebook, or only saving it, changes is no work."""
+    """Equal for files with the same work in them: what running or merely saving a notebook changes does not count."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         # Whoever runs the last cell gets an empty one below it.
         return _digest([cell for cell in cells if "".join(cell["source"]).strip()])
-    except (ValueError, KeyError, TypeError):  # no notebook
+    except (ValueError, KeyError, TypeError):  # not a notebook
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -18,11 +18,11 @@ FRESH: Final = ".fresh"
 """Where a copy of the course without solutions has a fresh notebook of every exercise."""
 
 RECORD: Final = ".copied.json"
-"""The file by which a copy is known, and in which it is remembered what was copied."""
+"""The file that marks a folder as a copy, and records what was copied."""
 
 
 def clone(root: Path = ROOT) -> Path:
-    """`root`, for those who make something of the repository. Raises FileNotFoundError if the package carries it."""
+    """`root`, for those who build something from the repository. Raises FileNotFoundError if the package carries it."""
     if root == _CARRIED:
         raise FileNotFoundError(
             "this needs a clone of the course's repository, and the course is installed here: clone it, and run the "
@@ -32,13 +32,13 @@ def clone(root: Path = ROOT) -> Path:
 
 
 def copy_here() -> Path | None:
-    """The copy of the course that one stands in, if one does."""
+    """The copy of the course that the working directory is in, if any."""
     here = Path.cwd()
     return next((folder for folder in (here, *here.parents) if (folder / RECORD).is_file()), None)
 
 
 def workplace(root: Path = ROOT) -> Path:
-    """What a learner works in: the copy one stands in, else the usual copy, else the clone itself.
+    """What a learner works in: the copy that the working directory is in, else the usual copy, else the clone itself.
 
     Raises FileNotFoundError where there is neither: nobody works in an installed package.
     """

@@ -1,9 +1,9 @@
 """A copy of the course to work in: updates reach unchanged files, and never a learner's work.
 
 The course's own files stay as they were, so `git pull` finds no local changes. Each copied file is remembered by a
-digest of what is written in it: one that still matches may be replaced, even if it was run or saved, any other is the
-learner's. A new version of such a file is put beside it, once. What somebody's runs have left in the folders of the
-course is not copied.
+digest of what is written in it: one that still matches may be replaced, even if it was run or saved; any other is the
+learner's. A new version of such a file is put beside it, once. What runs have left behind in the course's folders is
+not copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COURSE: Final = {
     "exercises": re.compile(r"exercise_\d\d\w*\.ipynb"),
     "docs": re.compile(r".+\.(md|svg|webp)"),
 }
-"""By folder, how files of the course are called."""
+"""By folder, how the course's files are named."""
 
 FOLDERS: Final = tuple(_COURSE)
 
@@ -40,7 +40,7 @@ class Copied(NamedTuple):
 def copy(to: Path = WORK, root: Path = ROOT) -> list[Copied]:
     """Copy lessons, exercises and pages into the folder `to`, or bring what is unchanged there up to date.
 
-    Raises FileNotFoundError where the course's repository is not.
+    Raises FileNotFoundError where the course's repository is missing.
     """
     if not (root / FOLDERS[0]).is_dir():
         raise FileNotFoundError(
@@ -64,7 +64,7 @@ def _remember(given: dict[str, str], to: Path) -> None:
 
 
 def _read(record: Path) -> dict[str, str]:
-    """What was copied; nothing is known of it where the record is gone or damaged, so files that differ are kept."""
+    """What was copied; {} where the record is gone or damaged, so that files that differ are kept."""
     try:
         found = json.loads(record.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

@@ -32,7 +32,7 @@ from gpipe_edu.course.submitted_notebook import Refused, of
 from gpipe_edu.judge.exercise import Exercise, all_exercises, parts_of
 
 _EVERY = 0.5
-"""Seconds between two looks at the file."""
+"""Seconds between looks at the file."""
 
 _NOTHING = {
     "missing": "there is no function {0} in {1}",
@@ -101,10 +101,10 @@ def find(key: str) -> list[Exercise]:
 
 
 def notebook_of(exercise: Exercise, given: Path | None = None, *, written: bool = False) -> Path:
-    """The file to look into: `given`, or that of the folder one stands in, or of the copy of the course. Of a notebook
-    and a Python file of one name the one that was saved last.
+    """The file to look into: `given`, or the one in the working directory or in the copy of the course. Of a notebook
+    and a Python file with the same name, the one that was saved last.
 
-    written: one with an answer comes before others, since `script` leaves a file without one beside a notebook.
+    written: files with an answer come first, since `script` puts a file without one beside a notebook.
     Raises ValueError where there is none.
     """
     files = [given] if given else _files_of(exercise)
@@ -122,7 +122,7 @@ def notebook_of(exercise: Exercise, given: Path | None = None, *, written: bool 
 
 
 def _files_of(exercise: Exercise) -> list[Path]:
-    """Those here and in exercises/, the ones saved last first; of the course's own none."""
+    """The exercise's files here and in exercises/, last saved first; none of the course's own."""
     found: list[Path] = []
     for folder in (Path(), Path("exercises")):
         files = [path for ending in ("ipynb", "py") if (path := folder / f"{exercise.notebook}.{ending}").is_file()]
@@ -141,7 +141,7 @@ def _has_answer(exercise: Exercise, path: Path) -> bool:
 
 
 def look(wanted: list[Exercise], notebook: Path, seed: int | None = None) -> bool:
-    """Check each of the functions once, cut out as in `grade`, and print what was found; whether all have passed."""
+    """Check each of the functions once, cut out as in `grade`, and print what was found; returns whether all passed."""
     try:
         cells = of(notebook)
     except Refused as error:

@@ -69,14 +69,14 @@ def copy(folder: Folder = None) -> int:
 
 
 def _refuse_a_folder(arguments: list[str]) -> None:
-    """JupyterLab would take a word without a dash for the folder to open, and not find it in the copy."""
+    """JupyterLab would take a word without a dash as the folder to open, and not find it in the copy."""
     for argument in arguments[:1]:
         if not argument.startswith("-"):
             raise ValueError(f"lab takes no {argument!r}; the folder of the copy is named by --folder {argument}")
 
 
 def _refuse_without_a_home() -> None:
-    """Jupyter keeps settings, and the addresses of its kernels, in one's home: without it, it ends in tracebacks."""
+    """Jupyter keeps settings, and the addresses of its kernels, in the home folder: without one it shows tracebacks."""
     paths: Any = import_module("jupyter_core.paths")
     for folder in map(Path, (paths.jupyter_config_dir(), paths.jupyter_data_dir(), paths.jupyter_runtime_dir())):
         try:
@@ -113,7 +113,7 @@ def report_copies(copied: list[workspace.Copied], folder: Path) -> list[str]:
 
 
 def prepare(environment: Any) -> None:
-    """Put our settings and extension below the user's own, and this Python first on the path, for terminals there."""
+    """Put our settings and extension below the user's own, and this Python first on the path of its terminals."""
     put_first(environment, "JUPYTER_CONFIG_PATH", str(files("gpipe_edu.course") / "jupyter"))
     put_first(environment, "JUPYTER_PATH", str(files("gpipe_edu.course") / "jupyter_data"))
     put_first(environment, "PATH", str(Path(sys.executable).parent))
@@ -122,7 +122,7 @@ def prepare(environment: Any) -> None:
 def offer_kernel(environment: Any, folder: Path) -> None:
     """Write this Python's kernel into `folder`; it loads the course at startup.
 
-    A notebook's first cell may import torch before us: where that is not there, the error says how to get it.
+    A notebook's first cell may import torch before us: if it is missing, the error says how to get it.
     """
     kernelspec: Any = import_module("ipykernel.kernelspec")
     kernelspec.write_kernel_spec(

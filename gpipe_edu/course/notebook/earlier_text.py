@@ -1,6 +1,6 @@
 """Whether what is checked is older than the text that a learner sees: a cell that ends in an error defines nothing.
 
-Then the function of before is still there under its name, and a verdict would seem to be about the new text.
+Then the earlier function is still there under its name, and a verdict would seem to be about the new text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import frontend
 
 
 def earlier_text(function: Callable[..., Any]) -> str:
-    """In Jupyter and IPython, a sentence that says so; "" if the last cell that was to define the function has."""
+    """In Jupyter and IPython, a sentence that says so; "" if the last cell meant to define the function did so."""
     shell = frontend.jupyter_shell()
     name, own = getattr(function, "__name__", ""), _cell_of(function)
     if shell is None or not own or shell.user_ns.get(name) is not function:

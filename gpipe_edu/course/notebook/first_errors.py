@@ -1,4 +1,4 @@
-"""Errors of a first hour are told plainly: an unwritten function, a name of an earlier cell, no PyTorch."""
+"""Errors of the first hour are explained plainly: an unwritten function, a name of an earlier cell, no PyTorch."""
 
 from __future__ import annotations
 

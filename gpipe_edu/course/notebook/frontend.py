@@ -1,6 +1,6 @@
 """Where a learner sees what the course shows: in Jupyter, on a page that runs Python, or, with neither, in a terminal.
 
-This is the only place that knows. Anything that is not Jupyter says with `use` that it is there.
+This is the only place that knows. Anything other than Jupyter announces itself with `use`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Frontend(Protocol):
         """Show a value as if a cell had ended with it; a dict is a mime bundle, each form by its type."""
 
     def open_line(self, words: str) -> Callable[[str], None]:
-        """Show a line; what is returned writes over it."""
+        """Show a line; returns a function that overwrites it."""
 
     def abort_queued_cells(self) -> None:
-        """Return unrun the cells that have been sent and have not begun: they would show an open question's answer."""
+        """Return, unrun, the cells that were sent but have not begun: they would show an open question's answer."""
 
 
 _given: list[Frontend] = []

@@ -14,10 +14,10 @@ from . import frontend
 Item = TypeVar("Item")
 
 _OFTEN: Final = 0.25
-"""Seconds between two looks at the clock that write a line."""
+"""Seconds between two updates of a line."""
 
 _THREADS: Final = sys.platform != "emscripten"
-"""Python in a browser has none: there the seconds are told at the end alone."""
+"""Python in a browser has none: there the seconds are shown only at the end."""
 
 
 def track(items: Collection[Item], what: str) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""Where a machine is deleted after the session, a learner is told so before the first answer, and how to keep them."""
+"""Where the machine is deleted after the session, learners are told before the first answer, and how to keep theirs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def warning() -> str:
 
 
 def warn_of_deletion() -> None:
-    """Tell it, in a notebook."""
+    """Show the warning, in a notebook."""
     if frontend.current() and (said := warning()):
         output.show(said)

@@ -11,7 +11,7 @@ from .choice import Choice
 SECTION = "predictions"
 """The section of the learner's file."""
 _MOVED: Final = {"03/three-formulas": "11/three-formulas"}
-"""Questions that have moved to another lesson, and where they were: an answer given there counts."""
+"""Questions that have moved to another lesson, and their old keys: an answer given there counts."""
 
 
 class Outcome(NamedTuple):
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
 
 def recall(question: Choice) -> Outcome | None:
-    """What was committed earlier; None if nothing was, or an option that a new edition no longer has."""
+    """What was committed earlier; None if nothing was, or an option that this edition no longer has."""
     try:
         kept = store.read(SECTION)
     except OSError:  # an unreadable folder holds no answers of ours
@@ -32,7 +32,7 @@ def recall(question: Choice) -> Outcome | None:
 
 
 def commit(question: Choice, chosen: str) -> Outcome:
-    """Store `chosen`, unless an answer is stored already: then that one counts."""
+    """Store `chosen`, unless an answer is already stored, which then counts."""
     try:
         with store.change(SECTION) as kept:
             if not question.knows(kept.get(question.key)):

@@ -17,9 +17,9 @@ from .question import find
 def predict(key: str, answer: object = None) -> None:
     """Ask the question `key`, such as "03/first-backward"; with an `answer`, such as "B", commit to it instead.
 
-    In a notebook one clicks. The first commit counts: the answer is shown then, and
-    `forget(key)` lets you try again. Cells that *Run All* has queued behind an open question wait: run them when you
-    have committed. Raises ValueError for a key or an answer that does not exist, naming those that do.
+    In a notebook you click. The first commit counts: the answer is then shown, and `forget(key)` lets you try again.
+    Cells that *Run All* has queued behind an open question wait: run them once you have committed. Raises ValueError
+    for a key or an answer that does not exist, naming those that do.
     """
     question = find(key).shuffle()
     if answer is not None:

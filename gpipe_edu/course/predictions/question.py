@@ -1,8 +1,8 @@
 """The questions that come before a surprise, read from a file per lesson, so that a notebook does not hold its answers.
 
 A file is `predictions/05.toml`, and its entry [what-is-stored] is asked for as "05/what-is-stored". Those of an
-exercise stand in its `messages.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored". What
-an entry holds is told in `choice.py`.
+exercise stand in its `messages.toml`, as [predictions.what-is-stored], and are asked for as "ex05/what-is-stored".
+`choice.py` says what an entry holds.
 
 An entry of an appendix says optional = true: a lesson can be complete without it.
 """

@@ -5,7 +5,7 @@ import { LOST, PATIENCE, SILENT } from "../../../view/js/kernel_notices.js";
 import { passOn } from "../../../view/js/pass_on.js";
 
 export function render({ model, el }) {
-  // Several predictions stand on one page, each with this module for itself: a counter would start anew in every one.
+  // Several predictions stand on one page, each with its own copy of this module: a counter would start anew in each.
   const name = `ge-prediction-${Math.random().toString(36).slice(2)}`;
   const button = make("button", { ...ours, type: "submit", disabled: "" }, "Commit");
   const options = choice(model.get("options"), name, () => (button.disabled = false));
@@ -52,7 +52,7 @@ export function render({ model, el }) {
     form.classList.add(right ? "ge-prediction-won" : "ge-prediction-lost");
     title.textContent = right ? "\u2713 Right" : "\u2717 Not so";
     words.innerHTML = sentences;
-    // The button that had the focus is gone; the words take it, so that the keyboard stays where one was.
+    // The button that had the focus is gone; the words take it, so that the keyboard stays where it was.
     words.tabIndex = -1;
     words.setAttribute("data-lm-suppress-shortcuts", "true");
     if (held) words.focus({ preventScroll: true });
