@@ -1,12 +1,12 @@
 """What the parts of a step cost on one device: one function per cost, with its formula, its units and its source.
 
 Three numbers are fitted, to published runs (docs/published_runs.md); `benchmarks/published_runs.py` fits them on one
-half of the runs and judges them by the other. All else is counted from shapes or stands in a data sheet.
+half of the runs and judges them by the other. All else is counted from shapes or comes from a data sheet.
 
-They make one efficiency of all shapes: a block of width w does 24 w^2 operations per token and moves 16 w MOVES
-numbers, so narrow layers wait for the memory. With S = speed / bandwidth, in operations per byte, the share of `speed`
-that is left in a forward is 1 / (1 + w0 / w), w0 = 2 * 16 MOVES S / 24 for 16-bit numbers, and what is added to the
-gradients after n tokens makes it 1 / (1 + w0 / w + n0 / n), n0 = 14 S / 6.
+Together they give an efficiency for every shape: a block of width w does 24 w^2 operations per token and moves 16 w
+MOVES numbers, so narrow layers wait for the memory. With S = speed / bandwidth, in operations per byte, the share of
+`speed` that is left in a forward is 1 / (1 + w0 / w), w0 = 2 * 16 MOVES S / 24 for 16-bit numbers, and what is added to
+the gradients after n tokens makes it 1 / (1 + w0 / w + n0 / n), n0 = 14 S / 6.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .job import Machine
 from .model import LayerSize
 
 SHARE = 0.9
-"""Fitted: what the matrix products of a whole model reach of the best that a benchmark of one product measures."""
+"""Fitted: the share of a benchmark's best for a single product that the matrix products of a whole model reach."""
 
 MOVES = 5.5
 """Fitted: how often a number that passes between kernels is written or read in a forward; twice that in a backward."""
 
 OVERLAP = 0.5
-"""Fitted: the share of the work beside which devices of different replicas really exchange weights and gradients."""
+"""Fitted: the share of the work during which devices of different replicas really exchange weights and gradients."""
 
 SCORE_MOVES: Final = 2
 """Counted: an attention score that is stored is written once and read once in a forward."""
@@ -44,7 +44,7 @@ def compute(work: float, machine: Machine) -> float:
 
 
 def traffic(numbers: float, scores: float, activation: int, machine: Machine) -> float:
-    """Seconds for all that is no matrix product in a forward, which waits for the memory: bytes moved / bandwidth.
+    """Seconds for all but the matrix products of a forward, which waits for the memory: bytes moved / bandwidth.
 
     (MOVES * numbers + SCORE_MOVES * scores) * bytes per number / bandwidth; numbers: what passes between kernels.
     """
@@ -69,7 +69,7 @@ def divide(layer: LayerSize, tensor: int, sequence: bool) -> tuple[float, float]
     """Numbers that each of a tensor group moves, and stores, for one sample of `layer`.
 
     Stored: `whole` by each, the rest divided; with sequence parallelism everything is divided (Korthikanti et al. 2022,
-    arXiv 2205.05198, table 2). Of what is moved, half is norms and sums, which likewise are not divided without it.
+    arXiv 2205.05198, table 2). Of what is moved, half is norms and sums, which likewise are divided only with it.
     """
     if tensor == 1 or sequence:
         return layer.moved / tensor, layer.stored / tensor
@@ -78,14 +78,14 @@ def divide(layer: LayerSize, tensor: int, sequence: bool) -> tuple[float, float]
 
 
 def stored_bytes(layer: LayerSize, numbers: float, activation: int) -> float:
-    """Bytes of what a layer stores: `numbers` of `activation` bytes, but its exact ones of at least four."""
+    """Bytes of what a layer stores: `numbers` of `activation` bytes, except exact ones, which take at least four."""
     return numbers * activation + numbers / layer.stored * layer.exact * max(0, 4 - activation) if layer.stored else 0.0
 
 
 def tensor_messages(count: float, tensor: int, machine: Machine) -> float:
     """Seconds of a tensor group's exchanges in a forward, and again in a backward: an all-reduce of `count` bytes, or,
-    with sequence parallelism, the same two halves apart (Shoeybi et al. 2019, arXiv 1909.08053). Counted as if nothing
-    hid them, though kernels of today send a piece while they multiply the next."""
+    with sequence parallelism, its two halves separately (Shoeybi et al. 2019, arXiv 1909.08053). Counted as if nothing
+    hid them, though today's kernels send a piece while they multiply the next."""
     return 2 * machine.ring(count, tensor)
 
 

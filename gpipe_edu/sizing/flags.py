@@ -1,6 +1,7 @@
 """From plan to run: the command of this package that divides its work in the same way, and the same knobs elsewhere.
 
-Only flags that the named release is known to have stand here; what a system can't do, or does otherwise, says so.
+Only flags that the named release is known to have are given; where a system can't do something, or does it
+differently, the text says so.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NONE: Final = "not there"
 
 
 class Flag(NamedTuple):
-    """What a knob is called in a system. lacks: what of the plan the system does not have, "" if it has all."""
+    """What a knob is called in a system. lacks: what the system lacks for the plan, "" if nothing."""
 
     knob: str
     text: str
@@ -32,7 +33,7 @@ class Flag(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command that can be typed, and in what its run differs from the plan, besides its model."""
+    """A command that can be typed, and how its run differs from the plan, apart from its model."""
 
     words: tuple[str, ...]
     differs: tuple[str, ...]
@@ -80,12 +81,12 @@ def flags(plan: Plan) -> dict[str, list[Flag]]:
 
 
 def lacking(plan: Plan) -> dict[str, list[str]]:
-    """By system, what of the plan it does not have; nothing where it can run it."""
+    """By system, what it lacks for the plan; nothing where it can run it."""
     return {system: _lacks(found) for system, found in flags(plan).items()}
 
 
 def lacks_on(plan: Plan, system: str) -> list[str]:
-    """What of the plan that system, a key of `systems.toml`, does not have; nothing if it runs it."""
+    """What the system, a key of `systems.toml`, lacks for the plan; nothing if it can run it."""
     return _lacks(_FLAGS[system](plan))
 
 
@@ -116,19 +117,19 @@ def _rounded(plan: Plan) -> str:
 
 
 def _beside_a_pipeline(plan: Plan) -> str:
-    """What of the plan a system lacks that has no more than ZeRO-1 beside a pipeline."""
+    """What a system with no more than ZeRO-1 beside a pipeline lacks for the plan."""
     return f"ZeRO-{plan.zero} beside a pipeline" if plan.K > 1 and plan.zero > 1 else ""
 
 
 def _schedule(plan: Plan, text: str | None) -> Flag:
-    """text: how a system is asked for the plan's schedule, None if it has not got it."""
+    """text: how a system is asked for the plan's schedule, None if it does not have it."""
     if text is None:
         return Flag("schedule", f"{plan.recipe} is {NONE}", plan.recipe)
     return Flag("schedule", text)
 
 
 def _as_csv(plan: Plan) -> str:
-    """What runs a schedule of one stage a rank from a file, which has PyTorch's name for none, and what writes that."""
+    """What runs a schedule of one stage a rank that PyTorch has no usable name for, from a file, and what writes it."""
     file = f"{plan.recipe}.csv"
     written = f"gpipe-edu schedule {plan.recipe} --partitions {plan.K} --micro-batches {plan.M} --csv {file}"
     return f"{torchtitan_schedule(ONE_STAGE_A_RANK, file)}, which `{written}` writes"
@@ -160,7 +161,7 @@ def _megatron(plan: Plan) -> list[Flag]:
     found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
     if plan.K > 1:
         blocks = without_ends(plan.balance)
-        if len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout tells the stages of a rank as well
+        if len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout also gives the stages of a rank
             found += [Flag("cut", f'--pipeline-model-parallel-layout "{layout_of_balance(blocks)}"')]
             schedule["interleaved"] = "as the layout says"
         found += [_schedule(plan, schedule.get(plan.recipe))]
@@ -194,7 +195,7 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
         schedule = f"--{_TITAN_SCHEDULE} {known}" if known else _as_csv(plan)
         found += [_uneven_groups(plan) or _schedule(plan, schedule)]
-        if plan.V > 2:  # two stages a rank are its own choice
+        if plan.V > 2:  # two stages a rank are its default
             found += [_stages(plan)]
     return found
 
@@ -209,7 +210,7 @@ def _uneven_groups(plan: Plan) -> Flag | None:
 
 
 def _stages(plan: Plan) -> Flag:
-    """torchtitan divides layers by a number and takes as many stages as come out, if ranks share them evenly."""
+    """torchtitan divides layers by a number and makes as many stages as that gives, if ranks share them evenly."""
     layers = len(plan.job.model.layers)
     each = [count for count in range(1, layers) if -(-layers // count) == plan.K * plan.V]
     if each:

@@ -22,7 +22,7 @@ from .params_json import as_config, is_params
 SUFFIX: Final = ".json"
 
 LONGEST: Final = 4096
-"""Tokens of a sample unless one says more: what a file allows is seldom what one trains with."""
+"""Tokens of a sample unless told otherwise: what a file allows is seldom what one trains with."""
 
 NAMES: Final = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "n_embed"),
@@ -34,7 +34,7 @@ NAMES: Final = {
     "vocab_size": ("vocab_size",),
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"),
 }
-"""What a size is called, in this model or that."""
+"""What a size is called in different models."""
 
 NEEDED: Final = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
@@ -53,7 +53,7 @@ ATTENTION: Final = ("full_attention", "sliding_attention", "chunked_attention")
 
 
 class Opened(NamedTuple):
-    """A model, and what one has to know of how it was read, a sentence each."""
+    """A model, and what one has to know about how it was read, one sentence each."""
 
     model: Model
     notes: tuple[str, ...]
@@ -99,10 +99,10 @@ def dense_models() -> dict[str, Dense]:
 
 
 def read(path: str | Path, **changes: int) -> Opened:
-    """The model of a config.json. changes: blocks, context or vocabulary, where they are to be other than in the file.
+    """The model of a config.json. changes: blocks, context or vocabulary, where they should differ from the file.
 
-    Raises ValueError for a file that is none, for one that lacks a size, and for a model that is no dense decoder; it
-    says which, and what to do. OSError for a file that cannot be read.
+    Raises ValueError for a file that is not a config.json, for one that lacks a size, and for a model that is not a
+    dense decoder; it says which, and what to do. OSError for a file that cannot be read.
     """
     try:
         config = json.loads(Path(path).read_text(encoding="utf-8-sig"))
@@ -121,7 +121,7 @@ def read(path: str | Path, **changes: int) -> Opened:
 
 
 def of_config(config: dict[str, Any], **changes: int) -> Opened:
-    """The same, of what stands in the file."""
+    """The same, from the file's content."""
     notes = []
     inner = config.get("text_config")
     if isinstance(inner, dict):
@@ -144,7 +144,7 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
 
 
 def _refuse(config: dict[str, Any], kind: str) -> None:
-    """Raises ValueError for what is no dense decoder, by what tells it."""
+    """Raises ValueError for what is not a dense decoder, naming what shows it."""
     named = f"model_type {kind!r}" if kind else "a file without a model_type"
 
     if "peft_type" in config:

@@ -12,8 +12,8 @@ from .model import Model
 class Machine(NamedTuple):
     """Equal devices, in nodes. Times in seconds, sizes in bytes, bandwidths in bytes per second, one way.
 
-    What shares most stands next to each other: a tensor group in one node, beside it the devices that share a sequence,
-    then replicas, and last the stages of a pipeline.
+    Devices that share most are next to each other: a tensor group in one node, beside it the devices that share a
+    sequence, then replicas, and last the stages of a pipeline.
     """
 
     devices: int

@@ -28,9 +28,9 @@ SAMPLE: Final = "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-
 
 
 class Like(NamedTuple):
-    """What was read: knobs by name, and the model, its samples' tokens and how many devices where the words tell them.
+    """What was read: knobs by name, and, where the words say, the model, its tokens per sample and how many devices.
 
-    lacks: the words that would tell the model, if some of it is told.
+    lacks: the words that are missing for the model, if some of it is given.
     """
 
     system: str
@@ -45,8 +45,8 @@ class Like(NamedTuple):
 def read(text: str) -> Like:
     """text: words of a command, or a file of them.
 
-    Raises ValueError for words of no system that is known here, or of several; for values that are none; for what is
-    not planned, by name. OSError for a file that cannot be read.
+    Raises ValueError for words of no system that is known here, or of several; for invalid values; for what cannot be
+    planned, by name. OSError for a file that cannot be read.
     """
     given = words_of(text)
     system = _system(given, text)
@@ -56,7 +56,7 @@ def read(text: str) -> Like:
 def plan_like(like: Like, job: Job) -> Plan:
     """The plan of what was read, for this job: D and M follow as they do in its system.
 
-    Raises ValueError where they do not come out even, or for a plan that can't be.
+    Raises ValueError where they do not come out even, or for an impossible plan.
     """
     knobs = like.knobs
     K, tensor, context = (knobs.get(name, 1) for name in ("K", "tensor", "context"))
@@ -85,13 +85,13 @@ def plan_like(like: Like, job: Job) -> Plan:
 
 
 def turned(plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """The same with one knob turned, on as many devices, and what that is: counts halved and doubled, any other value
-    of the rest, stages cut by their costs."""
+    """The plan with one knob turned, on as many devices, and the change in words: counts halved and doubled, any other
+    value of the rest, stages cut by their costs."""
     tensor, sequence, context = plan.group
     mine: dict[str, Any] = {"D": plan.D, "K": plan.K, "M": plan.M, "recompute": plan.recompute, "zero": plan.zero}
     mine |= {"schedule": plan.recipe, "V": plan.V, "tensor": tensor, "sequence": sequence, "context": context}
     for words, change in _changes(plan, mine):
-        # Other stages, or stages that cost otherwise, are cut anew.
+        # Other stages, or stages with other costs, are cut anew.
         balance = None if change.keys() & {"K", "V", "tensor", "context", "balance"} else plan.balance
         knobs = mine | {"balance": balance} | change
         knobs["V"] = knobs["V"] if knobs["K"] > 1 and form_of(knobs["schedule"]).takes_V else None
@@ -122,7 +122,7 @@ def _changes(plan: Plan, mine: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
             several = form_of(name).takes_V
             for V in (2, 4, 8) if several else (stages_per_device(name, None),):
                 if name == plan.recipe and (V == plan.V or not several):
-                    continue  # mine
+                    continue  # the plan's own
                 yield name + f" V={V}" * several, {"schedule": name, "V": V}
         yield "stages cut by their costs", {"balance": None}
 
@@ -139,7 +139,7 @@ def _replicas(knobs: dict[str, Any], job: Job, each: int) -> int:
 
 
 def batch_of(like: Like, job: Job) -> int | None:
-    """N, the samples of a mini-batch over all replicas, where the words tell; `job` has the devices and the model.
+    """N, the samples of a mini-batch over all replicas, where the words say; `job` has the devices and the model.
 
     Raises ValueError where devices do not come out even.
     """
@@ -156,7 +156,7 @@ def batch_of(like: Like, job: Job) -> int | None:
 
 
 def _samples(knobs: dict[str, Any], job: Job) -> int | None:
-    """Of a micro-batch, where that is told."""
+    """Samples of a micro-batch, where the words say."""
     if "tokens" in knobs:
         return max(1, int(knobs["tokens"]) // job.model.tokens)
     if "samples" not in knobs and "local_batch" in knobs:
@@ -165,7 +165,7 @@ def _samples(knobs: dict[str, Any], job: Job) -> int | None:
 
 
 def _micro_batches(knobs: dict[str, Any], job: Job, D: int) -> int:
-    """As many as the mini-batch has of the size that is told."""
+    """As many as the mini-batch has of the given size."""
     samples = _samples(knobs, job)
     if samples is None:
         return int(knobs.get("M", 1))
@@ -222,7 +222,7 @@ def _balance(knobs: dict[str, Any], job: Job, stages: int) -> tuple[int, ...] | 
 
 
 def _megatron_blocks(knobs: dict[str, Any], blocks: int, stages: int) -> tuple[int, ...]:
-    """Blocks of each stage: even, but for what is told of the first rank and the last."""
+    """Blocks of each stage: even, except for what is given for the first and last rank."""
     first, last = ([int(knobs[name])] if name in knobs else [] for name in ("first_blocks", "last_blocks"))
     if first or last:
         return _uneven_blocks(knobs, first, last, blocks, stages)
@@ -239,7 +239,7 @@ def _megatron_blocks(knobs: dict[str, Any], blocks: int, stages: int) -> tuple[i
 def _uneven_blocks(
     knobs: dict[str, Any], first: list[int], last: list[int], blocks: int, stages: int
 ) -> tuple[int, ...]:
-    """The same where blocks are told of a rank: those of all its stages, which share them evenly."""
+    """The same where the blocks of a rank are given, which its stages share evenly."""
     K = int(knobs.get("K", 1))
     V = stages // K
     if {"account_embedding", "account_loss"} & knobs.keys():
@@ -265,7 +265,7 @@ def _uneven_blocks(
 
 
 def _less(knobs: dict[str, Any]) -> tuple[int, int]:
-    """For how many blocks torchtitan counts the embedding, and the head."""
+    """How many blocks the embedding counts as in torchtitan, and the head."""
     return int(knobs.get("first_less", 1)), int(knobs.get("last_less", 1))
 
 
@@ -284,7 +284,7 @@ def _titan_blocks(blocks: int, stages: int, first: int, last: int) -> tuple[int,
 
 
 def _blocks_of_parts(parts: tuple[tuple[str, ...], ...]) -> tuple[int, ...]:
-    """Blocks of each stage, where the names of its modules are told."""
+    """Blocks of each stage, from the names of its modules."""
     found = [re.findall(r"\blayers\.(\d+)(?:\s|$)", "\n".join(part)) for part in parts]
     if [int(block) for part in found for block in part] != list(range(sum(map(len, found)))):
         raise ValueError("module_fqns_per_model_part names blocks in another order than layers.0, layers.1, ...")
@@ -299,7 +299,7 @@ def _blocks_of_parts(parts: tuple[tuple[str, ...], ...]) -> tuple[int, ...]:
 
 
 def _recompute(knobs: dict[str, Any], balance: tuple[int, ...]) -> str:
-    """balance: layers of each stage. Blocks are recomputed in units of so many, or so many of each stage are."""
+    """balance: layers of each stage. Blocks are recomputed in units of so many, or only so many of each stage."""
     told, count = knobs.get("recompute", "none"), knobs.get("recompute_layers")
     if told != "full" or count is None:
         return str(told)
@@ -374,7 +374,7 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
 
 
 def _note_on_unread(told: dict[str, Any], given: dict[str, Any]) -> str:
-    """What is said of words that belong to a split, and that no plan knows."""
+    """What is said about words that belong to a split but that no plan knows."""
     known = {*told["words"], *told["refused"]}
     unread = [
         word
@@ -395,7 +395,7 @@ def _told(value: Any) -> bool:
 
 
 def _told_replicas(knobs: dict[str, Any]) -> int | None:
-    """None where they follow from how many devices there are."""
+    """The replicas given; None where they follow from how many devices there are."""
     if not {"replicas", "shards"} & knobs.keys() or knobs.get("shards", 1) < 1:
         return None
     return int(knobs.get("replicas", 1) * knobs.get("shards", 1))
@@ -429,7 +429,7 @@ def _count(word: str, value: Any) -> int:
 
 
 def _parts(word: str, value: Any) -> tuple[tuple[str, ...], ...]:
-    """Names of modules, a list for each stage; in a command they are written as Python has them."""
+    """Names of modules, a list for each stage; in a command they are written as a Python list."""
     try:
         parts = ast.literal_eval(value) if isinstance(value, str) else value
         found = tuple(tuple(part) for part in parts if not isinstance(part, str))
@@ -446,11 +446,11 @@ def _text(word: str, value: Any) -> str:
 
 
 _READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": _text, "parts": _parts}
-"""How knobs are read that are no numbers."""
+"""How knobs that are not numbers are read."""
 
 
 def _model(system: str, sizes: dict[str, Any]) -> tuple[Model | None, tuple[str, ...]]:
-    """The model that Megatron-LM's words tell, if they tell all of it; and the words that are missing."""
+    """The model that Megatron-LM's words describe, if they describe all of it, and the words that are missing."""
     words = {
         "blocks": "--num-layers",
         "width": "--hidden-size",
@@ -463,6 +463,6 @@ def _model(system: str, sizes: dict[str, Any]) -> tuple[Model | None, tuple[str,
     if lacks := tuple(word for size, word in words.items() if size not in sizes):
         return None, lacks
     gated = sizes.get("gated", False)
-    # Megatron-LM's own width where none is told, a gated one in multiples of 64.
+    # Megatron-LM's default hidden width; for a gated one, a multiple of 64.
     usual = 4 * sizes["width"] * 2 // 3 // 64 * 64 if gated else 4 * sizes["width"]
     return transformer(**({"hidden": usual, "gated": gated, "tied": True} | sizes)), ()

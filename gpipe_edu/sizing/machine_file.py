@@ -17,7 +17,7 @@ from gpipe_edu.base.validate import number, whole
 from .job import STATES, Machine
 
 SUFFIX: Final = ".toml"
-"""What the name of such a file ends with, and that of a preset doesn't."""
+"""How the name of such a file ends, and that of a preset does not."""
 
 _SPEEDS: Final = {
     "products": "[[products]] with width and speed",
@@ -56,13 +56,13 @@ def write(path: Path, figures: Mapping[str, Any], products: Sequence[Product]) -
 
 
 def _written(value: str | float) -> str:
-    """As TOML has it; what was measured has no more than four digits that mean anything."""
+    """As TOML writes it; a measurement has no more than four meaningful digits."""
     return f"{value:.3e}" if isinstance(value, float) else json.dumps(value)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The fields of a file, its products as such. Raises ValueError or TypeError for one that is no machine's, naming
-    the file, what is wrong in it and what it may have; OSError if there is none."""
+    """The fields of a file, products as `Product`. Raises ValueError or TypeError for one that is not a machine's,
+    naming the file, what is wrong in it and what it may have; OSError if there is none."""
     try:
         figures = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

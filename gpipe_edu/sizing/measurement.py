@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from gpipe_edu.cluster.links import Link
 
 _PATIENCE: Final = timedelta(seconds=60)
-"""A device that keeps the others waiting for longer has ended."""
+"""A device that keeps the others waiting for longer is taken to have ended."""
 
 
 class Shapes(NamedTuple):
-    """How large it is what is measured: larger where a device is faster."""
+    """How large the measured things are: larger where a device is faster."""
 
     tokens: int  # of a product
     widths: tuple[int, ...]
     copied: int  # bytes, more than a cache holds
-    seconds: float = 0.2  # for which one thing is tried
+    seconds: float = 0.2  # spent on each thing
 
 
 CORES: Final = Shapes(256, (64, 128, 256, 512, 1024, 2048), 128 << 20)
@@ -134,12 +134,12 @@ def measure_device(device: torch.device, shapes: Shapes) -> Device:
 
 
 _BLOCKS: Final = 20
-"""As many as it takes for the end of the last to be hidden."""
+"""Enough for the end of the last one to be hidden."""
 
 
 def _link(device: torch.device) -> Link | None:
     """The link between the first two devices, from the quickest messages of several tries; None on others."""
-    # Late, as one device is measured with releases of PyTorch, too, that several processes refuse.
+    # Imported late: one device can be measured even with releases of PyTorch that several processes refuse.
     from gpipe_edu.cluster.links import LARGE, Link, measure
 
     found = [link for _ in range(_TRIES) if (link := measure(0, 1, dist.group.WORLD, device))]
@@ -154,7 +154,7 @@ _TRIES: Final = 5
 
 
 def _quickest(action: Callable[[], object], seconds: float) -> float:
-    """Seconds of the quickest call, of as many as there is time for, while all devices make them."""
+    """Seconds of the quickest of as many calls as there is time for, while all devices make them."""
     cuda = torch.cuda.is_available()
     action()
     dist.barrier()

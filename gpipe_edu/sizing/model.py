@@ -56,7 +56,7 @@ class Model(NamedTuple):
 
 
 def mlp(widths: Iterable[int]) -> Model:
-    """Linear layers between these widths, each with a tanh but the last, which has a cross-entropy loss behind it.
+    """Linear layers between these widths, with a tanh after each but the last, and a cross-entropy loss after that.
 
     A tanh stores its output, which is also the input that the next linear layer stores; the loss stores one number per
     class. Raises ValueError for fewer than two widths or one below 1.
@@ -89,16 +89,17 @@ def transformer(
 
     A block normalizes, attends with d x d matrices, adds, normalizes, passes d -> hidden -> GELU -> d, and adds again;
     hidden is 4 d unless given. gated: two matrices lead to the hidden layer, of which one gates the other (SwiGLU), and
-    there are no biases, and no weights for positions, as in Llama. heads, shared_heads: how many of queries, and of
+    there are no biases, and no weights for positions, as in Llama. heads, shared_heads: how many for queries, and for
     keys and values, whose matrices are smaller where several query heads share them. head: numbers per token of a head;
-    d / heads unless given, as where the heads together are wider than d. tied: the head's matrix is the embedding's.
+    d / heads unless given, for models whose heads together are wider than d. tied: the head's matrix is the
+    embedding's.
 
-    So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after either norm d,
+    So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after each norm d,
     queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. Of
     these, norms and sums, 4 d, are outside of what a tensor group divides. A gated block stores what its two matrices
-    give, and makes the product again in the backward, as fused kernels of it do; written as two plain operations it
-    would store two numbers more per hidden one. With PyTorch's fused attention no context x context matrix is stored.
-    Not fused: there are 2.5 numbers of 16 bit more per head and pair of tokens, which selective recompute drops
+    give, and makes their product again in the backward, as its fused kernels do; written as two plain operations it
+    would store two more numbers per hidden one. With PyTorch's fused attention no context x context matrix is stored.
+    Not fused: there are 2.5 more 16-bit numbers per head and pair of tokens, which selective recompute drops
     (Korthikanti et al. 2022, arXiv 2205.05198). The head stores d and, for the loss, one number of 32 bits per word.
 
     Raises ValueError for a count below 1, or query heads that can't share keys evenly.

@@ -18,12 +18,12 @@ _SAME: Final = {
 
 
 def is_params(content: dict[str, Any]) -> bool:
-    """Whether a file's content is that of such a file."""
+    """Whether this is the content of such a file."""
     return {"dim", "n_layers", "n_heads"} <= content.keys()
 
 
 def as_config(params: dict[str, Any], **changes: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The content of a config.json of the same model, and what one has to know of how it was read.
+    """The content of a config.json of the same model, and what one has to know about how it was read.
 
     Raises ValueError for a mixture of experts, and for a vocabulary that the file leaves to the tokenizer, as Llama 2's
     does, unless `changes` has it.
@@ -41,7 +41,7 @@ def as_config(params: dict[str, Any], **changes: int) -> tuple[dict[str, Any], t
 
 
 def _hidden(params: dict[str, Any]) -> int:
-    """As Meta's own code has it: two thirds of four widths, times a factor, rounded up to a multiple."""
+    """As in Meta's own code: two thirds of four widths, times a factor, rounded up to a multiple."""
     if params.get("hidden_dim") is not None:
         return whole("hidden_dim", params["hidden_dim"], 1)
     multiple = whole("multiple_of", params.get("multiple_of", 256), 1)

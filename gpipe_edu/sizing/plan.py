@@ -11,7 +11,7 @@ up:
                       adds gradients up; I the rest, with all of attention, which has no weights, and what is recomputed
     pipeline          `simulate`: the same simulator that every lesson's charts come from
     replicas          an all-reduce of the gradients; ZeRO-1's two halves of it; ZeRO-2's first half in every
-                      micro-batch; ZeRO-3's gathering of weights in every forward and backward besides. Work hides them
+                      micro-batch; ZeRO-3's gathering of weights in every forward and backward as well. Work hides them
     update            what the optimizer reads and writes
     weights and state parameters * bytes per parameter; ZeRO spreads them over all devices that hold the same layers
     activations       per micro-batch in flight what `RECOMPUTES` says is kept; where a stage keeps its input alone,
@@ -86,7 +86,7 @@ class Plan:
         counter: Counter | None = None,
     ) -> None:
         """balance: how many layers each stage has; without it the slowest stage is as fast as can be. counter: what
-        counts stages, if other plans of the same job use it, too."""
+        counts stages, if other plans of the same job share it."""
         counter = counter or Counter(job)
         self.job, self.recompute, self.schedule, self.zero = job, recompute, schedule, zero
         self.D, self.K, self.M = whole("D", D, 1), whole("K", K, 1), whole("M", M, 1)
@@ -97,7 +97,7 @@ class Plan:
         self._stages = counter.stages(self.samples, K * self.V, self.group, self._own_cut(balance))
         self.balance = self._stages.balance
         self.ranks = D * context
-        """Devices that hold the same weights, over which ZeRO spreads what it spreads."""
+        """Devices that hold the same weights, among which ZeRO divides what it shards."""
 
     def _check_knobs(self, V: int | None) -> None:
         job, machine, (tensor, _, context) = self.job, self.job.machine, self.group
@@ -172,7 +172,7 @@ class Plan:
         return Costs(**ops, send=self.job.machine.latency, link=self._link, unit="s")
 
     def _seconds(self, kind: str) -> tuple[float, ...]:
-        """What such an op takes, per stage."""
+        """Seconds of an op of this kind, per stage."""
         added, shards = self._stages.accumulation, self._shards
         if kind == "F":
             return _sums(self._forward, shards.forward) if shards else self._forward
@@ -207,11 +207,11 @@ class Plan:
 
     @cached_property
     def _shards(self) -> _Shards | None:
-        """What a micro-batch waits for, where anything is sharded that it needs."""
+        """What a micro-batch waits for, where anything that it needs is sharded."""
         if self.zero < 2 or self.ranks == 1:
             return None
         state = self.job.state
-        # Breadth first a device stays with a stage for all micro-batches.
+        # Breadth-first, a device stays with a stage for all micro-batches.
         visits = self.M if self.recipe == "breadth_first" else 1
 
         def exchange(each: int) -> list[float]:
@@ -237,7 +237,7 @@ class Plan:
 
     @property
     def step(self) -> float:
-        """Seconds of a step, to when the last device has reduced its gradients and updated its weights."""
+        """Seconds of a step, until the last device has reduced its gradients and updated its weights."""
         return self._times[0]
 
     @property
@@ -247,8 +247,8 @@ class Plan:
 
     @cached_property
     def exposed(self) -> tuple[float, ...]:
-        """Per device, seconds behind its last op of what replicas exchange: what is left of reducing gradients, and,
-        with ZeRO-1 and 2, collecting weights after the update."""
+        """Per device, seconds of what replicas exchange after its last op: the rest of reducing gradients, and, with
+        ZeRO-1 and 2, collecting weights after the update."""
         if self.zero == 3 or self.ranks == 1:
             return (0.0,) * self.K
         reduce, collect = (
@@ -280,17 +280,17 @@ class Plan:
 
     @cached_property
     def bound(self) -> float:
-        """A lower bound of a step: seconds of a device's ops, of the forwards in front of its first and of the
-        backwards behind its last one, with their messages, and of what follows the pipeline."""
+        """A lower bound of a step: seconds of a device's ops, of the forwards before its first and of the backwards
+        after its last, with their messages, and of what follows the pipeline."""
         hop, after = self._link + self.job.machine.latency, self._after
         kinds = ("FIW" if self._splits else "FB") + "R" * (self.recompute == "stage")
         table = {kind: self._seconds(kind) for kind in kinds}
         work = self._per_device(_sums(*table.values()))
         begins = [done + k * hop for k, done in enumerate(accumulate(table["F"][: self.K - 1], initial=0.0))]
-        if self.recipe == "zero_bubble_v":  # which of its ops end a device's row is left open
+        if self.recipe == "zero_bubble_v":  # it is left open which ops end a device's row
             return max(a + self.M * busy + end for a, busy, end in zip(begins, work, after, strict=True))
         behind = self._weights_behind if self._splits else (0.0,) * self.K
-        end = found = 0.0  # of the backwards of the device behind, of all devices so far
+        end = found = 0.0  # when backwards end on the device behind; the most of all devices so far
         for k in reversed(range(self.K)):
             back = end + hop + table["I" if self._splits else "B"][k] if end else 0.0
             end = max(begins[k] + self.M * work[k] - behind[k], back)
@@ -299,8 +299,8 @@ class Plan:
 
     @property
     def _weights_behind(self) -> list[float]:
-        """Per device k, seconds of the weight gradients behind its last input gradient: k, which were put off, and its
-        own. All of the last group pass one stage before the next."""
+        """Per device k, seconds of the weight gradients after its last input gradient: k that were put off, and that
+        gradient's own. All of the last group pass one stage before the next."""
         groups = max(1, self.M // self.K)
         seconds, size = self._seconds("W"), self.M // groups
         return [
@@ -341,8 +341,8 @@ class Plan:
 
     @property
     def _kept(self) -> list[tuple[float, float, float]]:
-        """Per stage: bytes that each micro-batch in flight keeps; that it has besides from its recompute to its W,
-        where backwards are split; and that only the one at work has."""
+        """Per stage: bytes that each micro-batch in flight keeps; that it also keeps from its recompute to its W, where
+        backwards are split; and that only the one at work has."""
         stages = zip(self._stages.boundaries, self._stages.total, self._stages.largest, strict=True)
         if self.recompute == "none":
             return [(start + layers.stored, 0.0, 0.0) for start, layers, _ in stages]
@@ -373,7 +373,7 @@ class Plan:
         return tuple(self.job.state.shared(self.zero, self.ranks)[2] * count for count in self._parameters)
 
     def _gathered(self, each: int) -> tuple[float, ...]:
-        """Per device, bytes of what is whole for a time: two layers, or, breadth first, a stage."""
+        """Per device, bytes of what is whole for a time: two layers, or, breadth-first, a stage."""
         if self.ranks == 1:
             return (0.0,) * self.K
         whole_stage = self.schedule == "breadth_first" and self.K > 1
@@ -516,7 +516,7 @@ def _schedule(name: str, K: int, M: int, V: int, recompute: bool) -> Schedule:
 @lru_cache(maxsize=1024)
 def _homes(name: str, K: int, V: int) -> tuple[tuple[int, ...], ...]:
     """Per device, its stages: every K-th, or, in a V, one on the way down and one on the way up."""
-    # Two devices tell which; a schedule for many takes long to build.
+    # Two devices show which; a schedule for many takes long to build.
     folds = V > 1 and _schedule(name, 2, 1, V, recompute=False).device_of_stage[2] == 1
     return tuple(
         tuple(v * K + (K - 1 - device if folds and v % 2 else device) for v in range(V)) for device in range(K)
@@ -526,19 +526,19 @@ def _homes(name: str, K: int, V: int) -> tuple[tuple[int, ...], ...]:
 class Moment(NamedTuple):
     """What a device holds when an op starts."""
 
-    held: tuple[int, ...]  # of each of its stages, micro-batches from their F to the end of their B or W
-    waiting: tuple[int, ...]  # of these, those behind the start of their R or I
+    held: tuple[int, ...]  # for each of its stages, micro-batches from their F to the end of their B or W
+    waiting: tuple[int, ...]  # of these, those past the start of their R or I
     at: int  # the stage at work
 
 
 def _held(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Moment, ...], ...]:
-    """Per device, the moments at which it may hold most. again: what waits for its W is there from its R on."""
+    """Per device, the moments at which it may hold most. again: whether what waits for its W is there from its R on."""
     none = (0,) * V
     if name in ("1f1b", "gpipe"):
         return tuple((Moment((min(M, K - k) if name == "1f1b" else M,), none, 0),) for k in range(K))
     if name == "breadth_first":
         return (tuple(Moment((M,) * (v + 1) + none[v + 1 :], none, v) for v in range(V)),) * K
-    # The warm-up of all others is over, and their most held, after so many micro-batches, unless groups are unequal.
+    # In all others the warm-up is over and the peak reached after so many micro-batches, unless groups are unequal.
     few = M if M % K and form_of(name).takes_V else min(M, 2 * K)
     return _walked(name, K, few, V, again)
 
@@ -562,7 +562,7 @@ def _walked(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Momen
 
 
 def _most(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """Those of the moments at which no other holds as much of everything, with the same stage at work."""
+    """The moments for which no other, with the same stage at work, holds at least as much of everything."""
     found: list[Moment] = []
     for one in sorted(moments, key=lambda one: -sum(one.held) - sum(one.waiting)):
         mine = one.held + one.waiting

@@ -31,27 +31,27 @@ TIE: Final = 0.01
 """Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
 
 LIKELY: Final = (0.9, 1.16)
-"""Of the published runs that the costs are fitted to, four in five took between so many times what is planned, a tenth
-less, a tenth more; of those that nothing was fitted to, about half did."""
+"""Of the published runs that the costs are fitted to, four in five took between these multiples of the planned time, a
+tenth less, a tenth more; of those that nothing was fitted to, about half were between them."""
 
 FAR: Final = 1.25
-"""Of many plans those are not shown that take so many times as long as the best."""
+"""Where there are many plans, those that take this many times as long as the best are not shown."""
 
 LONG: Final = 8192
 """Tokens that each device must have of a sequence before sequences are cut."""
 
 _FEW: Final = 16
-"""Up to so many devices, any number of them may be used, and every V. Of more it is all, with K a divisor, and a larger
-V only where it saves more than `TIE`. So many samples have every size of micro-batch; of more, only powers of two, or
-M is one."""
+"""Up to so many devices, any number of them may be used, and every V. Of more, all are used, with K a divisor, and a
+larger V only where it saves more than `TIE`. Up to so many samples per replica, micro-batches may have any size; with
+more, their size or M is a power of two."""
 
 
 USUAL: Final = tuple(name for name in SCHEDULES if name != "interleaved_zero_bubble")
-"""What is weighed without being named. Torchtitan alone has the other, and neither ZeRO-1 nor every V: with it the
-answers of docs/cluster.md would be a hundredth faster, and run nowhere."""
+"""What is weighed unless told otherwise. Only torchtitan has the one left out, and it has neither ZeRO-1 nor every V:
+with it the answers of docs/cluster.md would be a hundredth faster, and would run nowhere."""
 
 ANY: Final = "any"
-"""Of the systems that could run a plan: none is asked for."""
+"""No system is asked for, of those that could run a plan."""
 
 
 class SearchSpace(NamedTuple):
@@ -171,7 +171,7 @@ class Planner:
 
     def cells(self) -> dict[Row, dict[int, Plan | str]]:
         """For every group, and, with few devices, every D, by K: the fastest plan that fits, the one that lacks least
-        where none does, or, with many devices, that all take over `FAR` times as long as the best."""
+        where none does, or, with many devices, a note that all take over `FAR` times as long as the best."""
         few, groups = self.job.machine.devices <= _FEW, dict[tuple[Row, int], list[Plan]]()
         for plan in self.plans:
             row = Row(plan.group.tensor, plan.group.context, plan.D if few else None)
@@ -185,7 +185,7 @@ class Planner:
 
     @property
     def _limit(self) -> float:
-        """Seconds of a step, beyond which plans for many devices are not looked at."""
+        """Seconds of a step beyond which plans for many devices are not looked at."""
         return FAR * self.best.step if self.best and self.job.machine.devices > _FEW else inf
 
     def changes(self) -> list[Change]:
@@ -390,7 +390,7 @@ _COLUMNS: Final = (
     *(("schedule", "<13"), ("recompute", "<9"), ("step", ">7"), ("", f"<{_BAR}"), ("bubble", ">6"), ("MFU", ">4")),
     *(("state", ">7"), ("activ.", ">7"), ("total", ">7"), (" ", "<0")),
 )
-"""Heading and place of each; the last says what a plan is short of."""
+"""Heading, alignment and width of each; the last says what a plan is short of."""
 
 _HEADING: Final = tuple(heading for heading, _ in _COLUMNS)
 
@@ -482,11 +482,11 @@ def effect(plan: Plan, best: Plan) -> str:
 
 
 def _fastest(plans: Iterable[Plan], limit: float = inf, where: Callable[[Plan], bool] = lambda _: True) -> Plan | None:
-    """The simplest of the plans that fit and take no longer than any other, but for the tie, nor than the limit.
+    """The simplest of the plans that fit and, within the tie, are fastest, and no slower than the limit.
 
-    The most promising plan is looked at first, with its floor, then with its bound, and only then simulated: what is
-    left when one stands in front with its step is slower. Those behind it are looked at only where they are simpler.
-    where: asked last.
+    The most promising plan is looked at first, by its floor, then by its bound, and only then simulated: once a
+    simulated one comes first, all that are left are slower. They are looked at only where they are simpler. where:
+    asked last.
     """
     best: Plan | None = None
     heap = [(plan.floor, 0, index, plan) for index, plan in enumerate(plans)]
@@ -513,7 +513,7 @@ def _closest(plans: Iterable[Plan]) -> list[Plan]:
 
 def _simpler(plan: Plan, other: Plan) -> bool:
     """Fewest devices, no pipeline or a short one, small groups, little sharding, a plain order, little recompute; then
-    least memory, which takes longer to tell than all else."""
+    least memory, which takes longer to compute than the rest."""
     mine, others = _simplicity(plan), _simplicity(other)
     return mine < others or (mine == others and max(plan.memory) < max(other.memory))
 
@@ -572,15 +572,15 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
 
 
 def _rest(job: Job, ways: SearchSpace, ranks: int, tensor: int) -> Iterator[tuple[int, str, bool]]:
-    """Zero, recompute and sequence, where they are possible and make a difference."""
-    # Scores that are not stored can't be dropped: that is no recompute.
+    """ZeRO, recompute and sequence, where they are possible and make a difference."""
+    # Scores that are not stored can't be dropped: "selective" is then the same as "none".
     same = "none" in ways.recompute and not any(layer.scores for layer in job.model.layers)
     recompute = [mode for mode in ways.recompute if not (same and mode == "selective")]
     return product(ways.zero if ranks > 1 else (min(ways.zero),), recompute, ways.sequence if tensor > 1 else (True,))
 
 
 def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:
-    """Schedules with their V, as long as a larger one saves more of the bubble than makes a difference. One device has
+    """Schedules with their V; a larger one only if it saves enough of the bubble to make a difference. One device has
     no choice."""
     if K == 1:
         yield "1f1b", None
@@ -605,7 +605,7 @@ def _why_none(job: Job, ways: SearchSpace) -> str:
 
 
 def _why_not(tensor: int, context: int, job: Job) -> str:
-    """Why no devices of the job make such groups; "" if they can."""
+    """Why the job's devices can't make such groups; "" if they can."""
     machine, tokens = job.machine, job.model.tokens
     if tensor > 1 and not any(layer.shared for layer in job.model.layers):
         return "tensor groups divide the blocks of a Transformer, which this model does not have"

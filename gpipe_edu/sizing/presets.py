@@ -14,7 +14,7 @@ from .job import STATES, Job, Machine
 from .model import Model, transformer
 
 DEVICES: Final = 4
-"""Where neither the caller nor the machine's file says how many."""
+"""How many, where neither the caller nor the machine's file says."""
 
 
 @cache
@@ -30,7 +30,7 @@ def known_name(kind: str, name: str) -> str | None:
 
 
 def model(name: str, **changes: int) -> Model:
-    """A published model. changes: blocks, context or vocabulary, where they are to be other than published.
+    """A published model. changes: blocks, context or vocabulary, where they should differ from those published.
 
     Raises ValueError for a name that is not known.
     """
@@ -42,7 +42,7 @@ def job(model: Model, batch: int, machine: str, devices: int | None = None, **op
     ".toml".
 
     options: of `Job`. They override the machine's bytes per parameter and per activation. Raises ValueError for an
-    unknown name, and ValueError, TypeError or OSError for a file that is none (`machine_file`).
+    unknown name, and ValueError, TypeError or OSError for a file that is not a machine's (`machine_file`).
     """
     mine = machine.endswith(machine_file.SUFFIX)
     figures = _without_words(machine_file.read(Path(machine))) if mine else _figures("machines", machine)

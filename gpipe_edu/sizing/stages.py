@@ -33,8 +33,8 @@ class LayerCosts(NamedTuple):
     stored: float
     scores: float  # of that, the attention scores
     parameters: float
-    tied: float  # of the first layer's, those that it uses as well
-    weightless: float  # of the products' seconds, those of two activations
+    tied: float  # those of the first layer that it uses as well
+    weightless: float  # of `products`, those of two activations
 
     @property
     def forward(self) -> float:
@@ -77,7 +77,7 @@ class Counter:
         self._stages: dict[tuple[int, Group, tuple[int, ...]], Stages] = {}
 
     def stages(self, samples: int, count: int, group: Group, balance: tuple[int, ...] | None = None) -> Stages:
-        """The `count` stages with so many layers each, for micro-batches of so many samples; without balance, those
+        """The `count` stages with `balance` layers each, for micro-batches of so many samples; without it, the stages
         whose slowest is as fast as can be."""
         key = samples, group, balance or self._cut(samples, count, group)
         if key not in self._stages:

@@ -21,14 +21,14 @@ BARE: Final = object()
 """The value of a word that has none."""
 
 CHOICE: Final = "activation-checkpoint:"
-"""How torchtitan's command begins a choice of one of several, without a value."""
+"""How torchtitan's command begins a choice of one of several, which has no value."""
 
 _ASSIGNED: Final = re.compile(r"\w+\+?=\(?(?=[\"'(-]|$)")
 
 _SET: Final = re.compile(
     r"""(?<![^\s;({"'])(\w+)\+?=(?:("[^"\s()`]+"|'[^'\s]+'|[^\s"'();`]+)(?=[ \t]*(?:[;#]|$)))?""", re.MULTILINE
 )
-"""What sets a variable; with its value if that is one word, and all that the line sets."""
+"""What sets a variable, with its value if that is one word, and if the line sets nothing else."""
 
 _USED: Final = re.compile(r"\$\{(\w+)(?::?-([^{}$]*))?\}|\$([A-Za-z_]\w*)")
 
@@ -39,8 +39,8 @@ _LAST_COMMA: Final = re.compile(r"""("(?:\\.|[^"\\])*")|,\s*([}\]])""", re.DOTAL
 def words_of(text: str) -> dict[str, Any]:
     """The words of a command, or of the file of that name.
 
-    Raises ValueError for a file that does not read as what its name says, or quotes that are not closed. OSError for a
-    file that cannot be read.
+    Raises ValueError for a file that can't be read as what its name says, or for quotes that are not closed. OSError
+    for a file that cannot be read.
     """
     path = Path(text)
     if "--" in text or not (re.fullmatch(r"\S+\.\w+", text) or path.is_file()):
@@ -67,13 +67,13 @@ def _parsed(path: Path, content: str) -> Any:
 
 
 def _bare_json(text: str) -> str:
-    """Without comments, and without a comma behind the last item: DeepSpeed reads its settings as Hjson."""
+    """Without comments, and without a comma after the last item: DeepSpeed reads its settings as Hjson."""
     without = _JSON_COMMENT.sub(lambda match: match[1] or " ", text)
     return _LAST_COMMA.sub(lambda match: match[1] or match[2], without)
 
 
 def _with_variables(text: str) -> str:
-    """With the values of variables that the text sets, always to the same word, or the default that it gives itself."""
+    """With the values of variables that the text always sets to the same word, or else the defaults that it gives."""
     values: dict[str, set[str]] = {}
     for match in _SET.finditer(text):
         values.setdefault(match[1], set()).add((match[2] or "").strip("\"'"))
@@ -83,7 +83,7 @@ def _with_variables(text: str) -> str:
         name, default = match[1] or match[3], match[2]
         return known.get(name, default or match[0]) if name != own else default or match[0]
 
-    for _ in range(3):  # of a variable that is set to another
+    for _ in range(3):  # for a variable that is set to another
         known = {name: _USED.sub(partial(value, own=name), told) for name, told in known.items()}
     return _USED.sub(value, text)
 
@@ -106,7 +106,7 @@ def _of_command(text: str, named: str) -> Iterator[tuple[str, Any]]:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Words, those in quotes and in arrays, too."""
+    """Words, including those in quotes and in arrays."""
     for token in shlex.split(text, comments=True):
         inner = _ASSIGNED.sub("", token, count=1)
         if inner.count(")") > inner.count("("):

@@ -41,22 +41,22 @@ from gpipe_edu.sizing.presets import model as preset_model
 from gpipe_edu.sizing.systems import full_name
 
 SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_000}
-"""What a model of one's own is, unless options say otherwise."""
+"""The user's own model, unless options say otherwise."""
 
 SHAPES: Final = {"transformer": tuple(SHAPE), "mlp": ("layers", "width")}
-"""Models of one's own, and what options say of them; others are known by name."""
+"""Models that the user describes, and the options that do so; others are known by name."""
 
 
 EXAMPLE: Final = "small"
-"""The machine, unless one says."""
+"""The machine, unless one is given."""
 
 BATCH: Final = 32
-"""Samples of a mini-batch, unless one says."""
+"""Samples of a mini-batch, unless the number is given."""
 
 NO_MODEL: Final = "--like does not tell the model in these words; give --model, such as llama3-8b or a config.json"
 
 ROWS: Final = 8
-"""Of the changes to a plan of one's own, so many are shown, those that gain most."""
+"""How many changes to the user's own plan are shown: those that gain most."""
 
 _WIDTH = 24
 
@@ -138,7 +138,7 @@ def run(
 ) -> int:
     """Say how many replicas (D), stages (K) and micro-batches (M) to use, in what groups, and what to recompute.
 
-    It weighs all ways that its last lines name, unless options say to weigh less.
+    It weighs all the ways that its last lines name, unless options narrow them.
 
     Exit code 1, with what is short, if nothing fits.
     """
@@ -204,14 +204,14 @@ def run(
     if best and show_flags:
         _run(console, best, on)
     console.print(f"\n{guide.ways}", markup=False)
-    if best:  # once more, where a terminal stands after a long answer
+    if best:  # once more, at the end, where a terminal is after a long answer
         held = f"{size(max(best.memory))} of {size(guide.job.machine.usable)} on device {best.fullest}"
         console.print(f"\nSo take {best.knobs}: {duration(best.step)} a step, {held}.", style="bold", markup=False)
     return 0 if best else 1
 
 
 def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> Opened:
-    """asked: the options that were given of `SHAPE`. mine: what --like says."""
+    """asked: the options of `SHAPE` that were given. mine: what --like says."""
     more = mine.notes if mine else ()
     if name is None and mine and mine.model:
         if asked:
@@ -235,7 +235,7 @@ def _named_model(name: str, asked: dict[str, int]) -> Opened:
     if not mine and name not in SHAPES and known_name("models", name) is None:
         names = ", ".join((*SHAPES, *presets("models")))
         raise ValueError(f"model is {name!r}; it must be one of {names}, or end in {hugging_face.SUFFIX}")
-    # Of a published model's width its heads and hidden layers are parts: another width is another model.
+    # The heads and hidden layers of a published model belong to its width: another width is another model.
     known = SHAPES.get(name, ("layers", "context", "vocabulary"))
     for option in asked:
         if option not in known:
@@ -323,7 +323,7 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
 
 
 def _explain(console: Console, guide: Planner, best: Plan) -> None:
-    """Where the fastest run, what takes the best one's memory and time, and what another knob would change."""
+    """Where the fastest run, what takes the best one's memory and time, and what turning a knob would change."""
     if guide.job.model.tokens > 1:
         console.print("\nthe fastest, and where they run", style="bold")
         for plan, words in guide.homes():
@@ -399,7 +399,7 @@ _KNOBS = {name for name in inspect.signature(Plan).parameters if name not in ("j
 def measured_step(text: str) -> tuple[float, dict[str, int | str | bool]]:
     """Seconds and knobs from words like "12.3 D=8 K=1 M=8 zero=3 recompute=full".
 
-    Raises ValueError for anything else, saying what is meant.
+    Raises ValueError for anything else, saying what is expected.
     """
     seconds, *words = text.replace(",", " ").split() or [""]
     try:
@@ -420,9 +420,9 @@ def measured_step(text: str) -> tuple[float, dict[str, int | str | bool]]:
 
 
 def calibrated(job: Job, seconds: float, **knobs: int | str | bool) -> tuple[Job, float]:
-    """The same job on a machine as slow as the one where its plan with these knobs took so long, and the factor.
+    """The same job on a machine so slow that its plan with these knobs takes `seconds`, and the factor.
 
-    Raises ValueError or TypeError for a plan that can't be.
+    Raises ValueError or TypeError for an impossible plan.
     """
     factor = seconds / Plan(job, **knobs).step  # type: ignore[arg-type]  # Plan checks them
     return job._replace(machine=job.machine.slowed(factor)), factor

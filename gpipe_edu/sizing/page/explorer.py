@@ -17,11 +17,11 @@ NETWORKS: Final = (1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9)
 """Bytes per second of a device's link to other nodes, one way: 10 to 800 Gbit/s, as Ethernet and InfiniBand come."""
 
 _TIMES: Final = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)
-"""Of the mini-batch that was given: others are another training."""
+"""Multiples of the given mini-batch; anything beyond is a different training."""
 
 
 class PlanExplorer(Sliders):
-    """What `Planner.explore` returns; `guide` is the one that its sliders ask for."""
+    """What `Planner.explore` returns; `guide` is the planner for what its sliders say."""
 
     def __init__(self, guide: Planner) -> None:
         self.guide, self._first = guide, guide.job
@@ -56,7 +56,7 @@ class PlanExplorer(Sliders):
 
 
 def sliders_of(job: Job) -> list[Slider]:
-    """The sliders of a job; what it has now is one of their values. Links that take no time have none."""
+    """The sliders of a job, whose own values are among theirs. Links that take no time have none."""
     devices = sorted({job.machine.devices} | {2**power for power in range(MOST_DEVICES.bit_length())})
     batches = sorted({max(1, int(job.batch * times)) for times in _TIMES})
     found = [Slider("devices", "devices", tuple(devices), tuple(f"{count:,}" for count in devices))]

@@ -23,7 +23,7 @@ _LANES: Final = 16
 """A chart of more devices is too high to be read beside the rest."""
 
 KEPT: Final = 'data-lm-suppress-shortcuts="true"'
-"""Without it a notebook takes the keys of what has the focus."""
+"""Without it a notebook takes the keys meant for what has the focus."""
 
 _FILLS: Final = {
     "weights": PAINTS["F"].fill,
@@ -70,7 +70,7 @@ def _grid(guide: Planner) -> Iterator[str]:
 
 
 def _cell(guide: Planner, plan: Plan | str) -> str:
-    """A plan's step, the paler the longer, or what it lacks; what it is in words appears when one points at it."""
+    """A plan's step, the paler the longer, or what it lacks; a description appears when one points at it."""
     if isinstance(plan, str):
         return f'<td class="none">{plan}</td>'
     k = plan.fullest
@@ -88,7 +88,7 @@ def _cell(guide: Planner, plan: Plan | str) -> str:
 
 
 def _memory(plan: Plan) -> Iterator[str]:
-    """A bar of parts one behind the other, a line at what may be used, and the legend."""
+    """A bar of parts, one after another, a line at what may be used, and the legend."""
     machine = plan.job.machine
     whole = max(machine.memory, sum(plan.held.values()))
     yield '<div class="stack">'
@@ -112,7 +112,7 @@ def _time(plan: Plan) -> Iterator[str]:
 
 
 def _gantt(plan: Plan, theme: str, folded: bool) -> str:
-    """The order of ops, of few micro-batches where there are many: these repeat."""
+    """The order of ops, of only a few micro-batches where there are many, since they repeat."""
     if not 1 < plan.K <= _LANES:
         return ""
     few = min(plan.M, 3 * plan.K)
