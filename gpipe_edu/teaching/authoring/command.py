@@ -1,6 +1,6 @@
 """`exercise new` and `exercise check`: for those who write exercises.
 
-A new exercise is complete enough to be built, checked and judged before its author has written a line. A check tells
+A new exercise is complete enough to be built, checked and judged before its author has written a line. A check reports
 everything that is not right, in the order in which an author fixes it.
 """
 
@@ -89,7 +89,7 @@ class Checked(NamedTuple):
 
 
 def look_through(wanted: Sequence[str], tell: Callable[[str], None], count: Callable[[int, int], None]) -> Checked:
-    """Check the exercises `wanted`, or all. `tell` gets each problem, `count` how many answers of how many are judged.
+    """Check the exercises `wanted`, or all. `tell` gets each problem, `count` how many answers are judged, of how many.
 
     Raises ValueError for a key that does not exist, FileNotFoundError outside a clone of the repository.
     """

@@ -106,7 +106,7 @@ def relative(path: Path) -> str:
 
 
 def require_clone() -> None:
-    """Raise FileNotFoundError outside a clone of the repository, where alone there are masters and banks."""
+    """Raise FileNotFoundError outside a clone of the repository: only a clone has masters and banks."""
     masters()
     if not BANKS.is_dir():
         raise FileNotFoundError(

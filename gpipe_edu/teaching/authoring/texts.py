@@ -225,7 +225,7 @@ def marking(material: Material) -> Iterator[Shortcoming]:
 
 
 def row(material: Material) -> Iterator[Shortcoming]:
-    """The row that is missing in the README's table of exercises."""
+    """A row that is missing from the README's table of exercises."""
     one = material.exercise
     if f"](exercises/{one.notebook}.ipynb) |" not in README.read_text(encoding="utf-8"):
         wanted = f"| [{material.key[2:4]} ...](exercises/{one.notebook}.ipynb) | lesson | difficulty | minutes | ... |"

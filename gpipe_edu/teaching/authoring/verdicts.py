@@ -34,7 +34,7 @@ class ToBeJudged(NamedTuple):
     mend: str
 
     def problem(self, outcome: Outcome) -> Iterator[Shortcoming]:
-        """The problem, if the result is another one."""
+        """The problem, if the result is a different one."""
         report = outcome.report
         if report is None:
             yield Shortcoming(self.where, f"it was not judged: {outcome.why}", "Try again, or mend its check.py")
@@ -44,7 +44,7 @@ class ToBeJudged(NamedTuple):
 
 
 def explain(report: Report) -> str:
-    """The slip that showed first in an answer; the state of one in which none did."""
+    """The slip that showed first in an answer; its state if none did."""
     return report.findings[0].slip if report.findings else report.state
 
 

@@ -58,7 +58,7 @@ def run(
             deadlines = late.read_deadlines(points) if points else {}
 
             def wish() -> grade.Wish:
-                """To be asked for last: building an image takes minutes, and what is mistyped is told before."""
+                """To be called last: building an image takes minutes, and typing errors are reported before that."""
                 where = containers.workplace(container, say) if container else HERE
                 return grade.Wish(keys, seeds, jobs, all_or_nothing, trust, where, deadlines)
 
@@ -98,7 +98,7 @@ def _class(
 
 
 def _of_nobody(graded: grade.Class) -> str:
-    """What is said of tasks that nobody has handed in, as where one exercise of many was homework."""
+    """What is said about tasks that nobody has handed in, as when one exercise of many was homework."""
     rows = list(graded.marks.values())
     wanted = [key for key in rows[0] if any(row[key].state != "missing" for row in rows)] if rows else []
     if not wanted or len(wanted) == len(rows[0]):

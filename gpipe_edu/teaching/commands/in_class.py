@@ -25,7 +25,7 @@ ge.puzzle(progress=f"{os.getpid()}.json")
 """
 
 _POLICY: Final = "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:"
-"""Blocks requests to other hosts that a future release of Voila may make."""
+"""Blocks requests to other hosts, which a future release of Voila might make."""
 
 
 def classroom(context: typer.Context, port: Port = 8888) -> int:

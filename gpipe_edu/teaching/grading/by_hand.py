@@ -21,7 +21,7 @@ Overrides = Mapping[tuple[str, str], tuple[float, str]]
 
 
 def read_points(path: Path, tasks: Collection[str]) -> dict[str, int]:
-    """The points of `task,points` in a CSV, but where they are empty. Raises ValueError."""
+    """The points of `task,points` in a CSV, except where they are empty. Raises ValueError."""
     found = {}
     for where, row in rows_of(path, ("task", "points")):
         if row["task"] not in tasks:
@@ -34,7 +34,7 @@ def read_points(path: Path, tasks: Collection[str]) -> dict[str, int]:
 
 
 def read_overrides(out: Path, students: Collection[str], tasks: Collection[str]) -> Overrides:
-    """What stands in the folder with the marks; nothing, if there is no such file. Raises ValueError."""
+    """The overrides in the folder with the marks; none if there is no such file. Raises ValueError."""
     path, found = out / OVERRIDE, {}
     if not path.exists():
         return {}
@@ -54,7 +54,7 @@ def read_overrides(out: Path, students: Collection[str], tasks: Collection[str])
 
 
 def override(student: str, one: Mark, overrides: Overrides) -> Mark:
-    """The mark as a person has set it, with a note that says so; without one, as it is."""
+    """The mark as a person has set it, with a note that says so; unchanged if nobody has."""
     if (student, one.key) not in overrides:
         return one
     points, why = overrides[student, one.key]

@@ -54,7 +54,7 @@ _SHUT: Final = (
     f"--pids-limit={_PROCESSES}",
     f"--memory={_MEMORY}",
 )
-"""Without the folders, queues and shared memory in which an answer could leave something for a classmate's."""
+"""Without the folders, queues and shared memory in which one answer could leave something for another."""
 
 _HIDDEN: Final = ("--tmpfs=/sys/fs/cgroup:ro,mode=0555,size=4k",)
 """Where a container can see how its own processes are limited."""
@@ -67,7 +67,7 @@ for names in (("memory.max", "memory/memory.limit_in_bytes"), ("pids.max", "pids
 """
 
 _UNKNOWN_CERTIFICATE: Final = re.compile(r"certificate.verify.failed|x509: certificate", re.IGNORECASE)
-"""What pip and the engines say of a network that shows a certificate of its own."""
+"""What pip and the engines say in a network that presents a certificate of its own."""
 
 _ASKED: Final = 60
 _BUILT: Final = 3600
@@ -77,7 +77,7 @@ _BUILT: Final = 3600
 def workplace(engine: str, tell: Callable[[str], None]) -> Workplace:
     """A container; its image is built if it does not exist.
 
-    Raises ValueError where there is no such engine, it does not run, or can't build, or does not hold the limits.
+    Raises ValueError where there is no such engine, or it does not run, can't build, or does not keep to the limits.
     """
     if engine not in ENGINES:
         raise ValueError(f"--in is {engine!r}; it must be {' or '.join(ENGINES)}")
@@ -142,7 +142,7 @@ def _build(engine: str, tag: str, context: Path) -> None:
                 sys.stderr.write(line)
                 said.append(line)
             late = not end.is_alive()
-        finally:  # after Ctrl-C, too: nothing waits for its hour
+        finally:  # after Ctrl-C, too: nothing waits out its hour
             end.cancel()
     if late:
         raise ValueError(f"{engine} has not built the image in {_BUILT // 60} minutes; is there a network?")
@@ -157,7 +157,7 @@ def _build(engine: str, tag: str, context: Path) -> None:
 
 
 def _try_out(engine: str, tag: str) -> None:
-    """Start a container. Raises ValueError where that fails, or where it has not the limits that were asked for."""
+    """Start a container. Raises ValueError where that fails, or where it lacks the limits that were asked for."""
     tried = _ask(engine, "run", "--rm", *_SHUT, "--entrypoint", "python", tag, "-c", _LIMITS)
     if tried.returncode:
         raise ValueError(f"{engine} can't start a container: {_last_line(tried.stderr)}")
@@ -191,6 +191,6 @@ def _names(context: Path) -> Iterator[str]:
 
 
 def _last_line(text: str) -> str:
-    """What a program has said last, with a full stop."""
+    """The last line that a program printed, with a full stop."""
     last = (text.strip().splitlines() or ["it does not say why"])[-1].strip()
     return last if last.endswith(".") else f"{last}."

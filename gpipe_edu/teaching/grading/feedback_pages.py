@@ -40,7 +40,7 @@ _MOST_OPS: Final = 400
 """In a chart drawn on these pages."""
 
 _CRASHES: Final = {"error", "arguments", "endless", "printed", "exit", "memory", "too-deep", "strange"}
-"""Slips of code that broke or had to be stopped, which tell of no belief."""
+"""Slips of code that broke or had to be stopped, which reveal no belief."""
 
 _COLOURS: Final = {
     "passed": "#2E7D4F",
@@ -100,7 +100,7 @@ def class_page(graded: Class) -> str:
 
 
 def student_page(student: str, said: Sequence[tuple[Mark, list[str]]]) -> str:
-    """What one student reads, with nothing of any other student. said: each mark, and what `as_html` says of it."""
+    """What one student reads, with nothing of any other student. said: each mark, and what `as_html` says about it."""
     row = {one.key: one for one, _ in said}
     largest = sum(points(key) for key in row)
     whole = total(row)
@@ -198,7 +198,7 @@ def _slips(graded: Class, wanted: Callable[[Mark], bool]) -> list[tuple[str, str
 
 
 def _beliefs(graded: Class) -> list[str]:
-    """Misconceptions alone: an answer that is right but for a promise has none, and a crash tells of none."""
+    """Misconceptions alone: an answer that is right except for a promise has none, and a crash reveals none."""
     parts = []
     believed = _slips(graded, lambda mark: mark.state == "wrong" and mark.slip not in _CRASHES)
     for key, _, findings in believed[:12]:

@@ -1,6 +1,6 @@
 """All files of hand-ins, in folders and in archives, with what it takes to read each. Nothing is unpacked to disk.
 
-What one student's archive holds is looked at in a limited process only, where it can hold up nobody else.
+What one student's archive holds is looked at only in a limited process, where it can hold up nobody else.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from gpipe_edu.course.submitted_notebook import LARGEST, Refused, bytes_of, refu
 from gpipe_edu.process import distrusted_files
 
 _BOOK: Final = re.compile(r"(?P<stem>.+)\.(ipynb(\.txt|\.json)?|py)", re.IGNORECASE | re.DOTALL)
-"""A notebook's name, also as browsers and mail programs change it."""
+"""A notebook's name, including changes made by browsers and mail programs."""
 
 _MOST_FILES: Final = 200_000
 """Far more than a class has, because one student may hand in thousands. They are listed, not read.
 
-With more, the folder that has over half of them is that of one student, who is refused.
+With more, a folder that has over half of them is taken to be one student's, who is refused.
 """
 
 _MOST_MEMBERS: Final = 20_000
-"""Of an archive of one student's."""
+"""In one student's archive."""
 
 _COMPRESSED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression methods that stop at a limit: with the others zipfile unpacks a gigabyte before it counts."""
@@ -38,16 +38,16 @@ _COMPRESSED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _TOP: Final = PurePosixPath()
 
 _DEEPEST: Final = 3
-"""Archives in archives."""
+"""How deep archives may lie in archives."""
 
 _MOST_INSIDE: Final = 5
-"""Archives in an archive of one student's."""
+"""Archives in one student's archive."""
 
 _HIDDEN: Final = (".", "~$")
 
 
 class Sent(NamedTuple):
-    """When something was handed in, by this machine's clock, and who says so. late: a platform calls it late."""
+    """When something was handed in, by this machine's clock, and who says so. late: if a platform calls it late."""
 
     time: datetime | None
     source: str
@@ -60,8 +60,9 @@ UNKNOWN: Final = Sent(None, "nobody")
 class File(NamedTuple):
     """One file that was handed in. path: relative to the searched folder or archive. time: of its last change.
 
-    read: returns its bytes, or raises Refused. shut: it is an unreadable archive or folder, which may hold notebooks.
-    outside: the time of the student's archive that it is in; what is inside has the times that the student gave it.
+    read: returns its bytes, or raises Refused. shut: whether it is an unreadable archive or folder, which may hold
+    notebooks. outside: the time of the student's archive that it is in; what is inside has the times that the student
+    gave it.
     """
 
     path: PurePosixPath
@@ -89,7 +90,7 @@ def may_answer(file: File) -> bool:
 
 
 def list_files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
-    """All files but those that editors and systems hide."""
+    """All files except those that editors and systems hide."""
     return (file for file in _walk(place, notes, out) if not file.path.name.startswith(_HIDDEN))
 
 
@@ -144,7 +145,7 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
 
 
 def _within(folder: PurePosixPath) -> list[PurePosixPath]:
-    """The folder, and all that it is in."""
+    """The folder, and all the folders that it is in."""
     return [folder, *folder.parents]
 
 
@@ -195,7 +196,7 @@ def _make_overfull(folder: PurePosixPath, notes: list[str]) -> File:
 
 
 def _empty(folder: PurePosixPath) -> File:
-    """In the place of the files that it lacks, so that a student whose folder is empty is not forgotten."""
+    """Stands in for files that the folder lacks, so that a student whose folder is empty is not forgotten."""
     return File(folder / "nothing", (0.0,), lambda: b"")
 
 
@@ -219,7 +220,7 @@ def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
 
 
 class _Archive(NamedTuple):
-    """A student's archive. read: returns its bytes, or raises Refused. depth: in how many others it is, and 1."""
+    """A student's archive. read: returns its bytes, or raises Refused. depth: how many others it is in, plus 1."""
 
     read: Callable[[], bytes]
     name: PurePosixPath
@@ -231,7 +232,7 @@ class _Archive(NamedTuple):
 
 
 def _list_apart(archive: _Archive, notes: list[str]) -> Iterator[File]:
-    """The files in an archive that is opened in a limited process only: here, and anew where a file of it is read."""
+    """The files in an archive, opened only in a limited process: here, and again when one of its files is read."""
 
     def look(one: _Archive) -> tuple[list[str], list[File]]:
         told: list[str] = []
@@ -256,12 +257,12 @@ def _read_again(archive: _Archive, number: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _opened(archive: _Archive) -> list[File]:
-    """In the limited process that reads one student's files."""
+    """The archive's files, in the limited process that reads one student's."""
     return list(archive.files([]))
 
 
 def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) -> Iterator[File]:
-    """The files of the archive `name`, which is "" for that of the class. Raises Refused if it is not an archive."""
+    """The files of the archive `name`, which is "" for the class's. Raises Refused if it is not an archive."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except Exception as error:  # zipfile's own errors, and those it does not expect
@@ -313,7 +314,7 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
 
 
 def _sent_at(time: tuple[float, ...], files: Iterable[File]) -> Iterator[File]:
-    """The files of an archive of that time; of archives in one another the outermost counts."""
+    """The files of an archive handed in at that time; of nested archives the outermost counts."""
     return (file._replace(outside=time) for file in files)
 
 

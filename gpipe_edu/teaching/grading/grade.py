@@ -1,6 +1,6 @@
 """Grading a class: find, cut, judge what has not been judged yet, and mark.
 
-The result depends on the answers and the seeds alone: not on the order of hand-ins, on how many are judged at once, or
+The result depends only on the answers and the seeds: not on the order of hand-ins, on how many are judged at once, or
 on how often grading was interrupted.
 """
 
@@ -48,7 +48,7 @@ class Wish(NamedTuple):
 
 
 class Class(NamedTuple):
-    """marks: by student, then by task. seeds: those that all answers were judged with but late ones.
+    """marks: by student, then by task. seeds: those that all answers except late ones were judged with.
 
     alike: by student, then by task, who else has handed in the very same text.
     """
@@ -115,7 +115,7 @@ def grade(handed_in: HandedIn, out: Path, wish: Wish, tell: Callable[[str], None
 
 
 def _with_reference(row: dict[str, Found], marks: Mapping[str, Mark]) -> dict[str, Found]:
-    """The tasks of one student to be judged again, as what they build on is not right: that error costs once."""
+    """One student's tasks to judge again, with a right version of what they build on: an error there costs once."""
     found = {}
     for key, one in row.items():
         earlier = one.answer.earlier if one.answer else ""
@@ -132,7 +132,7 @@ def _better(alone: Mark, on_ours: Mark) -> Mark:
 
 
 def _seeds_for(student: str, found: Found, seeds: Seeds, wish: Wish) -> tuple[int, ...]:
-    """Those of the class; for a late answer others, as the feedback of the class has named them."""
+    """Those of the class; others for a late answer, since the class's feedback has named those."""
     return seeds.of(student if is_late(found.sent, wish.deadlines.get(found.exercise.key)) else "")
 
 
@@ -167,7 +167,7 @@ def _question(found: Found, answer: Answer, seed: int) -> Question:
 class _Reading:
     """The answers of a class, by student and task, as its hand-ins are read: hundreds take longer than a first mark.
 
-    Each student's are read in a limited process, so that whatever they hold is nobody else's matter.
+    Each student's are read in a limited process, so that whatever they hold affects nobody else.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ def _outcomes(
 
 
 def _find_alike(answers: dict[str, dict[str, Found]], handed_in: HandedIn) -> dict[str, dict[str, list[str]]]:
-    """Who else has handed in the very same text, but for those who have handed in the very same files, as a group."""
+    """Who else has handed in the very same text, except those who have handed in the very same files, as a group."""
     files = handed_in.students
     whose: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for student, row in answers.items():
@@ -282,7 +282,7 @@ def _find_alike(answers: dict[str, dict[str, Found]], handed_in: HandedIn) -> di
 
 
 def _rest(count: int, seconds: float) -> str:
-    """How many are left to be judged, and how long that takes if each takes so many seconds."""
+    """How many are left to be judged, and how long that takes at so many seconds each."""
     return f"{count} left, about {count * seconds / 60:.1f} minutes" if count else "0 left"
 
 

@@ -1,4 +1,4 @@
-"""Whose a file is, and when it was handed in: told by the names that platforms give to files and folders."""
+"""Whose a file is, and when it was handed in, from the names that platforms give to files and folders."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOODLE_FLAT: Final = re.compile(
 _BLACKBOARD: Final = re.compile(
     r".+?_(?P<student>[^_]+)(?P<number>)_attempt_(?P<time>\d{4}(-\d\d){5})(\.txt|_(?P<name>.+))", re.DOTALL
 )
-"""Its names of users are unique, so no number tells two of one name apart."""
+"""Its user names are unique, so no number is needed to tell two users apart."""
 _CANVAS: Final = re.compile(r"(?P<student>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<name>.+)", re.DOTALL)
 _BRIGHTSPACE: Final = re.compile(
     r"(?P<number>\d+)-\d+ - (?P<student>.+?) ?- (?P<time>\w{3} \d\d?, \d{4} \d{3,4} [AP]M)( - (?P<name>.+))?", re.DOTALL
 )
-"""The first number is the student's, the second that of the hand-in."""
+"""The first number is the student's, the second the hand-in's."""
 _GRADESCOPE: Final = re.compile(r"submission_\d+")
 _SUBMITTER: Final = re.compile(r":name: (.+)|:email: (.+)")
 _NO_SUBMITTER: Final = re.compile(r"  :(?!submitters:)\w")
@@ -54,8 +54,8 @@ def _nothing(file: File) -> str:
 class Layout(NamedTuple):
     """How the notebooks are organised, in a sentence, and what is known of a file: whose it is, and when it was sent.
 
-    name_of: the student, "" for none. number_of: by which a platform knows that student, "" where it does not tell.
-    others_of: those who have handed it in together with that student.
+    name_of: the student, "" for none. number_of: the number by which a platform knows that student, "" where it gives
+    none. others_of: those who have handed it in together with that student.
     """
 
     sentence: str
@@ -130,9 +130,9 @@ def detect_layout(place: Path, files: list[File]) -> Layout:
 
 
 def _assignment(place: Path, books: list[File], heads: list[str], depth: int) -> str:
-    """How the names of all clones of GitHub Classroom's begin, "" where these folders are none.
+    """How the names of all of GitHub Classroom's clones begin, "" where these folders are not such clones.
 
-    They lie in ASSIGNMENT-submissions; else each is a repository, and the longest common beginning is taken for it.
+    They lie in ASSIGNMENT-submissions; otherwise each is a repository, and the longest common beginning is taken.
     """
     above = [place.name, *books[0].path.parts[:depth]][-1] if books else ""
     slug = f"{above.removesuffix('-submissions')}-"
@@ -152,7 +152,7 @@ def _of_platform(
     files: list[File],
     sent: Callable[[re.Match[str]], Sent],
 ) -> Layout:
-    """By the name that a platform gives a file, and by its number, too, where several students have that name."""
+    """By the name that a platform gives a file, and also by number where several students have that name."""
     numbers: dict[str, set[str]] = defaultdict(set)
     for file in files:
         if found := pattern.fullmatch(said(file)):

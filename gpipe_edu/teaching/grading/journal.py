@@ -3,8 +3,8 @@
 A line per report, on disk before the next one is begun, so that after an interruption, or with late hand-ins, only what
 is new is judged. A line truncated by a power cut is skipped.
 
-Inputs are drawn once, so that nobody can guess them, and the same for everybody. The pages of feedback name them. So
-who hands in later has others.
+Inputs are drawn once, so that nobody can guess them, and the same for everybody. The feedback pages name them, so
+those who hand in late get others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpipe_edu.process import plain
 
 
 class Question(NamedTuple):
-    """One answer to be judged with one seed. judge: the checks' own version, so that new checks judge again."""
+    """One answer to be judged with one seed. judge: the version of the checks, so that new checks judge again."""
 
     key: str
     digest: str
@@ -100,11 +100,11 @@ class Seeds:
 
     @staticmethod
     def give(out: Path, seeds: Sequence[int]) -> None:
-        """Let the class with marks in `out` have these. Raises OSError."""
+        """Make these the seeds of the class with marks in `out`. Raises OSError."""
         write_whole(out / _NAME, json.dumps({"": list(seeds)}) + "\n")
 
     def of(self, student: str) -> tuple[int, ...]:
-        """The seeds of a late student, or of the class, "". Drawn when they are first asked for. Raises OSError."""
+        """The seeds of a late student, or for "" of the class, drawn when first asked for. Raises OSError."""
         known = self._known.setdefault(student, [])
         if len(known) < self._count:
             known += [secrets.randbelow(10**6) for _ in range(self._count - len(known))]

@@ -32,7 +32,7 @@ class Deadline(NamedTuple):
 
 
 def read_deadlines(path: Path) -> dict[str, Deadline]:
-    """By task, what stands in the columns `task`, `due` and `per_day` of a CSV. Raises ValueError."""
+    """By task, the deadlines in the columns `task`, `due` and `per_day` of a CSV. Raises ValueError."""
     found = {}
     for where, row in rows_of(path, ("task",)):
         due, per_day = row.get("due", ""), row.get("per_day", "")
@@ -44,7 +44,7 @@ def read_deadlines(path: Path) -> dict[str, Deadline]:
 
 
 def read_extensions(out: Path, students: Collection[str], tasks: Collection[str]) -> Extensions:
-    """What stands in the folder with the marks; nothing, if there is no such file. Raises ValueError."""
+    """The extensions in the folder with the marks; none if there is no such file. Raises ValueError."""
     path = out / EXTENSIONS
     if not path.exists():
         return {}
@@ -61,7 +61,7 @@ def read_extensions(out: Path, students: Collection[str], tasks: Collection[str]
 
 
 def clocks(handed_in: HandedIn) -> str:
-    """What tells when the hand-ins of a class were made, in a sentence."""
+    """What says when a class's work was handed in, in a sentence or two."""
     sent = {name: [file.sent for file in files] for name, files in handed_in.students.items() if files}
     sources = sorted({one.source for theirs in sent.values() for one in theirs if one.time is not None})
     silent = sum(all(one.time is None for one in theirs) for theirs in sent.values())
@@ -94,7 +94,7 @@ def charge(student: str, one: Mark, sent: Sent, deadline: Deadline | None, exten
 
 
 def _time(where: str, text: str) -> datetime:
-    """By this machine's clock, with or without what says which clock is meant."""
+    """A time by this machine's clock; the text may or may not say which clock it means."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -65,7 +65,7 @@ def set_points(found: Mapping[str, int]) -> None:
 
 
 def number(value: float | None) -> str:
-    """Points as they are usually written, "" for none."""
+    """Points as they are usually written, "" for None."""
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -24,7 +24,7 @@ _LOOK: Final = "look at it"
 _MOST_NAMES: Final = 5
 
 _BEGINS: Final = "=+@\uff1d\uff0b\uff20\uff0d"
-"""What a formula may begin with, besides "-", also in the width of Chinese letters."""
+"""What a formula may begin with, besides "-", including full-width forms."""
 
 
 def write(out: Path, graded: Class, who: Roster | None) -> None:
@@ -64,8 +64,8 @@ def total(row: Mapping[str, Mark]) -> float | None:
 
 
 def safe(text: str) -> str:
-    """Text that a spreadsheet takes for text, even if it begins like a formula, or goes on like one behind a semicolon,
-    which parts cells where decimals have a comma. What a terminal would obey is escaped.
+    """Text that a spreadsheet takes as text, even if it begins like a formula, or goes on like one after a semicolon,
+    which separates cells where decimals have a comma. What a terminal would obey is escaped.
     """
     text = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: ascii(found[0])[1:-1], " ".join(text.split()))
     text = re.sub(rf"(;[\s\"]*)(?=[{_BEGINS}-])", r"\1'", text)

@@ -29,18 +29,18 @@ GRADEBOOK: Final = "gradebook.csv"
 FEEDBACK: Final = "moodle_feedback.zip"
 
 _ACTIVITY: Final = re.compile(r".*\(\d+\)", re.DOTALL)
-"""A column of Canvas' that marks can go to: its name ends in a number of Canvas' own."""
+"""A column of Canvas that marks can go to: its name ends in Canvas' own number."""
 
 _POSSIBLE: Final = "Points Possible"
-"""In the first cell of the row in which Canvas tells what each activity is worth."""
+"""In the first cell of the row in which Canvas says what each activity is worth."""
 
 _SUBMITTED: Final = "Last modified (submission)"
 _TIMES: Final = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")
-"""Moodle's way to write one, in English."""
+"""How Moodle writes a time, in English."""
 
 
 class Target(NamedTuple):
-    """The column of a roster that the marks go to. largest: what is the most there, None if nothing tells."""
+    """The column of a roster that the marks go to. largest: the most that can be there, None if nothing says."""
 
     column: str
     largest: float | None
@@ -49,8 +49,8 @@ class Target(NamedTuple):
 def find_target(who: Roster, wanted: str) -> Target | None:
     """The column that is called `wanted`, or has it in its name; for "", the one that Moodle or Canvas fills.
 
-    None where nothing was wanted and it is no such gradebook, or one with many activities. Raises ValueError where
-    several fit what was wanted, or none.
+    None for "" where it is no such gradebook, or one with many activities. Raises ValueError where several columns
+    fit, or none does.
     """
     open_ones: dict[str, float | None]
     possible = next((row for row in who.cells if row and _POSSIBLE in row[0]), None)
@@ -76,7 +76,7 @@ def find_target(who: Roster, wanted: str) -> Target | None:
 def write_gradebook(out: Path, graded: Class, who: Roster, target: Target) -> str:
     """Write the roster as it was, with the marks in the target's column. Returns what was done. Raises OSError.
 
-    Who has handed in nothing, or has no mark yet, keeps what stands there.
+    Those who have handed in nothing, or have no mark yet, keep what is there.
     """
     most = sum(points(key) for key in next(iter(graded.marks.values())))
     scale = target.largest / most if target.largest and most else 1.0
@@ -114,7 +114,7 @@ def write_feedback(out: Path, pages: Mapping[str, str], handed_in: HandedIn) -> 
         for student, page in pages.items():
             if student in handed_in.numbers:
                 folder = f"{student.replace('_', ' ')}_{handed_in.numbers[student]}_assignsubmission_file_"
-                entry = zipfile.ZipInfo(f"{folder}/feedback.html", (2020, 1, 1, 0, 0, 0))  # the same, run by run
+                entry = zipfile.ZipInfo(f"{folder}/feedback.html", (2020, 1, 1, 0, 0, 0))  # the same in every run
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, escape(page))
     write_whole(out / FEEDBACK, data.getvalue())

@@ -1,4 +1,4 @@
-"""A list of participants, as a platform or a teacher has it, and which of its rows is which student's."""
+"""A list of participants, as a platform or a teacher has it, and which row is which student's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_NUMBERS: Final[Mapping[str, str]] = MappingProxyType({})
 class Roster(NamedTuple):
     """A list of participants: its columns, its rows, and the student of each row that has handed in.
 
-    unclear: the rows that may be a student's or another's, with the students that they may be. mark: the byte order
+    unclear: the rows that may belong to one of several students, with those students. mark: the byte order
     mark that the file began with. separator: between two cells. end: of a line. encoding: of the file.
     """
 
@@ -33,7 +33,7 @@ class Roster(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """The rows by the names of their columns, without those that have none."""
+        """The rows, each by the names of its columns, without columns that have no name."""
         return [{name: cell for name, cell in zip(self.columns, row, strict=False) if name} for row in self.cells]
 
     def filled(self, column: str, values: Mapping[int, str]) -> bytes:
@@ -95,9 +95,9 @@ def _match_columns(
 
 
 def _match(names: Sequence[str], students: Sequence[str]) -> tuple[dict[int, str], dict[int, list[str]]]:
-    """The student of each of these names, by its place; and those who may be, where it is not clear who is.
+    """The student of each of these names, by its place; and the possible ones, where it is not clear who it is.
 
-    A name that is written alike decides; else accents, case and blanks count for nothing, if only one is left of both.
+    A name written the same way decides; otherwise accents, case and blanks are ignored, if only one of each is left.
     """
     alike = set(names).intersection(students)
     left_names, left_students = _by_plain(set(names) - alike), _by_plain(set(students) - alike)
@@ -137,7 +137,7 @@ def _by_plain(names: set[str]) -> dict[str, set[str]]:
 
 
 def _separator(text: str) -> str:
-    """What stands between two cells; of the first line only, as a name in a later one may have any of them."""
+    """What separates two cells; from the first line only, since a name in a later one may contain any of them."""
     try:
         return csv.Sniffer().sniff(text.partition("\n")[0], delimiters=",;\t").delimiter
     except csv.Error:

@@ -1,4 +1,4 @@
-"""Which student has handed in what: from folders, or from an archive that a platform has made; and of one student's
+"""Which student has handed in what, from folders or from an archive that a platform has made; and, from one student's
 files, the answer to each task that counts.
 
 The layout of hand-ins is detected and reported.
@@ -31,7 +31,7 @@ _LONGEST_NAME: Final = 200
 class HandedIn(NamedTuple):
     """Everything that was found. layout: how it is organised, in a sentence. notes: what was skipped, and why.
 
-    numbers: those by which a platform knows the students, where it tells them.
+    numbers: those by which a platform knows the students, where it gives them.
     """
 
     layout: str
@@ -78,7 +78,7 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
 
 
 def newest_first(files: Iterable[File]) -> list[File]:
-    """In the order in which they count, the newest first: that which was sent last, where that is known."""
+    """In the order in which they count, the newest first: the one that was sent last, where that is known."""
 
     def when(file: File) -> tuple[object, ...]:
         return file.sent.time or datetime.min, file.time, file.version, str(file.path)
@@ -165,7 +165,7 @@ def _choose(exercise: Exercise, books: list[_Book], refusals: list[tuple[File, s
         return Found(exercise, None, "; ".join(refused), notes)
 
     def fits(book: _Book) -> tuple[bool, ...]:
-        """What decides before the time does, as another sheet may use the name for something else."""
+        """What decides before the time does, since another sheet may use the name for something else."""
         answer = book.answers[key]
         written = answer.state != "unwritten"
         return key in book.by_id, written, answer.defined, _may_be_of(exercise, book.file)

@@ -63,7 +63,7 @@ def names(root: Path) -> Iterator[PurePosixPath]:
 
 
 def entry(name: str, executable: bool = False) -> zipfile.ZipInfo:
-    """Without a date, so that the same course makes the same archive."""
+    """An entry without a date, so that the same course makes the same archive."""
     made = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
     made.compress_type, made.external_attr = zipfile.ZIP_DEFLATED, (0o755 if executable else 0o644) << 16
     return made

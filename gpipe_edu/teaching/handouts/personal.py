@@ -1,9 +1,9 @@
 """Personal puzzles: because every solution of the course is public, a part of the mark depends on these.
 
 Sizes, uneven costs, caps and the order in which the micro-batches come are drawn from a secret and the student's name.
-A puzzle is kept only if its best makespan is proven and no textbook schedule reaches it. No two students share a size
-and an order, so a copied answer is worth nothing on another sheet; renamed, it is still one for other costs and caps.
-The answer is a schedule as text, so no student's code runs.
+A puzzle is kept only if its best makespan is proven and no textbook schedule reaches it. No two students share both a
+size and an order, so a copied answer is worth nothing on another sheet; even renamed, it is one for other costs and
+caps. The answer is a schedule as text, so no student's code runs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PersonalPuzzle(NamedTuple):
 
 
 def puzzles(secret: str, student: str, count: int, taken: Collection[Frame] = ()) -> list[PersonalPuzzle]:
-    """The puzzles of a student: no two of one size, and none in a frame that is `taken` by another student's.
+    """The puzzles of a student: no two of the same size, and none in a frame that is `taken` by another student's.
 
     Raises ValueError if too few frames are free: a class has 1,920.
     """
@@ -189,7 +189,7 @@ def _draw(rng: random.Random) -> PersonalPuzzle:
 
 
 def _textbook(one: PersonalPuzzle) -> list[float]:
-    """The makespans of the named schedules that stay within the caps, as naive always does."""
+    """The makespans of the named schedules that stay within the caps; naive always does."""
     found = []
     for name in ("naive", "gpipe", "1f1b"):
         result = score(Position(one.level, RECIPES[name](one.K, one.M).rows))

@@ -29,7 +29,7 @@ INVENTORY: Final = (
 
 
 def keys(items: str) -> list[str]:
-    """The predictions that `items` names: "inventory", a lesson such as "03", or keys with commas."""
+    """The predictions that `items` names: "inventory", a lesson such as "03", or keys separated by commas."""
     if items == "inventory":
         return list(INVENTORY)
     if items in question.lessons():
@@ -52,6 +52,6 @@ def gift(wanted: Sequence[str], category: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text without anything that GIFT takes for markup; a blank line would end the question."""
+    """Text without anything that GIFT takes as markup; a blank line would end the question."""
     text = re.sub(r"([\\~=#{}:])", r"\\\1", text.strip())
     return re.sub(r"\n", r"\\n", text)

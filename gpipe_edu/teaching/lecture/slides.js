@@ -34,7 +34,7 @@ async function drawn(root, zoom) {
   root.style.setProperty("--least", `${LEAST / zoom}px`);
   const frame = () => new Promise(requestAnimationFrame);
   for (let i = 0; i < 600 && !root.querySelector(".ge-base *"); i++) await frame();
-  for (let i = 0; i < 3; i++) await frame(); // a chart is laid out anew when it has another width
+  for (let i = 0; i < 3; i++) await frame(); // a chart is laid out anew when its width changes
 }
 function show(to, told = false) { // told: a vote with its answer
   at = Math.min(slides.length - 1, Math.max(0, to));
@@ -59,7 +59,7 @@ function back() {
 }
 function turned(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  const inside = event.view !== window; // arrows and blanks belong to the chart there; a clicker's keys do not
+  const inside = event.view !== window; // there, arrows and the space bar belong to the chart; a clicker's keys do not
   const key = event.key;
   if (key === "PageDown" || (!inside && ["ArrowRight", "ArrowDown", " ", "Enter"].includes(key))) on();
   else if (key === "PageUp" || (!inside && ["ArrowLeft", "ArrowUp", "Backspace"].includes(key))) back();

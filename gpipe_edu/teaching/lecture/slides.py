@@ -1,7 +1,7 @@
 """The slides as one HTML file: no network, no kernel, keys of a clicker, and a handout when it is printed.
 
 A slide is 1280 by 720 and scaled to the window, so it fits on any screen. A live chart is a page of its own in a frame,
-which listens for the keys that turn slides, too. The file's content security policy blocks all requests to other hosts.
+which also listens for the keys that turn slides. The file's content security policy blocks all requests to other hosts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// The speaker's window: this file once more, opened with ?notes by the key S. It shows what the wall does not; its keys
-// turn the slides on the wall, which says where it is.
+// The speaker's window: this file again, opened with ?notes by the key S. It shows what the wall does not; its keys
+// turn the slides on the wall, which reports where it is.
 {
   const slides = [...document.querySelectorAll(".slide")];
   if (location.search === "?notes") speak(window.opener);
@@ -9,7 +9,7 @@
     let notes = null, state = { at: 0, told: false };
     addEventListener("turned", ({ detail }) => {
       state = detail;
-      notes?.postMessage(state, "*"); // of two files neither has an origin to name
+      notes?.postMessage(state, "*"); // neither of two files has an origin to name
     });
     addEventListener("keydown", (event) => {
       if (event.key === "s" && !event.ctrlKey && !event.altKey && !event.metaKey)

@@ -1,7 +1,7 @@
 """What runs in Gradescope's container for one hand-in: judge it, and write what Gradescope shows.
 
 Each hand-in has a container of its own, so there is no other student's work to protect, only the marks: an answer runs
-in a sandbox where the container allows one, else as a user who can reach neither the judge nor the results; where
+in a sandbox where the container allows one, otherwise as a user who can reach neither the judge nor the results; where
 neither is possible, nothing is judged.
 """
 

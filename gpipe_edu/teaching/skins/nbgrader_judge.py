@@ -32,7 +32,7 @@ JUDGED: Final = "judged"
 _classes: WeakKeyDictionary[Any, dict[str, Class | ValueError]] = WeakKeyDictionary()
 """By run of `autograde`, then by assignment: a class is judged together, when the first of its notebooks comes.
 
-Also kept is why it could not be, or each student would be waited for anew.
+If it could not be judged, the reason is kept, or each student would bring the same wait again.
 """
 
 
@@ -171,7 +171,7 @@ def _restore_cell(cell: Any, graded: dict[str, float], solutions: set[str]) -> N
 
 
 def _output(mark: Mark, text: list[str], of: float) -> NotebookNode:
-    """The result as the output of a check cell. text: what `feedback_pages.as_html` says of it."""
+    """The result as the output of a check cell. text: what `feedback_pages.as_html` says about it."""
     worth = "no mark yet" if mark.points is None else f"{number(score_of(mark, of))} of {number(of)}"
     head = f"<p><b>{mark.state}</b> ({STATES[mark.state]}), {worth}</p>"
     content = {"text/html": escape("\n".join([head, *text])), "text/plain": f"{mark.state}, {worth}"}
