@@ -55,7 +55,7 @@ def compare(
     theme: "light" or "dark"; "auto" follows JupyterLab in a notebook, and is light in files.
 
     A Schedule stands for its plan with default costs. Raises ValueError for nothing to draw or for timelines in
-    different units, TypeError for something else than timelines and schedules.
+    different units, TypeError for anything other than timelines and schedules.
     """
     for given in timelines:
         if not isinstance(given, (Timeline, Schedule, StuckSchedule)):

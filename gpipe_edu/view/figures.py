@@ -1,4 +1,4 @@
-"""The same picture with matplotlib: for PNG files, papers and figures with other plots beside it.
+"""The same picture with matplotlib: for PNG files, papers, and figures with other plots beside it.
 
 It paints the layout that the SVG paints, in its pixels, so the axes of a drawn chart count pixels, not time. The two
 painters stay separate because neither can replace the other. The SVG needs nothing installed, not even in a browser,
@@ -138,7 +138,7 @@ def _corners(x: float, y: float, width: float, height: float) -> list[Point]:
 
 
 def _paint_areas(picture: Layout, ax: Axes, points: float, ground: Ground) -> None:
-    """One collection per kind, so a large chart takes no longer than a small one takes to be noticed."""
+    """One collection per kind, so that a large chart takes not noticeably longer than a small one."""
     bubbles = [_corners(idle.x, idle.y, idle.width, idle.height) for idle in picture.idles]
     bubbles += [_corners(s.x, s.y, s.width, s.height) for s in picture.swatches if s.kind == "bubble"]
     hatch = PolyCollection(

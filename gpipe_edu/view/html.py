@@ -25,5 +25,5 @@ def style_element(css: str) -> str:
 
 
 def json_element(attribute: str, json: str) -> str:
-    """A script element that holds data, which nothing in them can end. attribute: its id or class."""
+    """A script element that holds data, and that nothing in the data can end. attribute: its id or class."""
     return f'<script type="application/json" {attribute}>{json.replace("<", chr(92) + "u003c")}</script>'

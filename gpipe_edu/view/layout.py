@@ -60,7 +60,7 @@ LEAST_WIDTH: Final = 320
 """Pixels; below this the margins would leave no room for the chart."""
 
 NARROW: Final = 480
-"""Pixels. A narrower picture, as on a phone, gives its time what lanes and memory would take for their names."""
+"""Pixels. A narrower picture, as on a phone, gives its time the room that names of lanes and memory would take."""
 _TICK_ROOM: Final = 64
 _ROOMY: Final = 7
 """Up to so many lanes each have room for two lines of text; with more, a picture would outgrow a laptop's screen."""

@@ -58,7 +58,7 @@ def bundle(
 ) -> dict[str, object]:
     """`picture` as image/png with `text`; where matplotlib is not installed, `drawn` as charts in text.
 
-    In a browser it is image/svg+xml, drawn before matplotlib could have been fetched, and for a page too.
+    In a browser, and for a page, it is image/svg+xml: a browser draws it before matplotlib could be fetched.
     theme: "light" or "dark"; "auto" is that of the notebook or of the page.
     """
     page = on_a_page()
@@ -73,7 +73,7 @@ def bundle(
 
 
 def widget_bundle(view: Any, text: str, picture: Layout | None, theme: str = "auto") -> Any:
-    """What a widget shows: the `view` that anywidget makes, and for where no kernel runs `picture` and `text`."""
+    """What a widget shows: the `view` that anywidget makes, and, where no kernel runs, `picture` and `text`."""
     if view is None:
         return None
     data, metadata = view if isinstance(view, tuple) else (view, {})

@@ -57,7 +57,7 @@ PAGE: Final = "page"
 
 
 def ground_of(theme: str) -> Ground:
-    """The ground of a theme. Raises ValueError for another than "light", "dark" and PAGE, which SVG alone can have."""
+    """The ground of a theme. Raises ValueError for any but "light", "dark" and PAGE, which only SVG can have."""
     if theme == PAGE:
         both = zip(GROUNDS["light"], GROUNDS["dark"], strict=True)
         return Ground(*(f"light-dark({light}, {dark})" for light, dark in both))

@@ -61,12 +61,12 @@ def plot_lines(
 ) -> None:
     """A line for each name, over `x`.
 
-    across, up: what the axes show. doubling: x doubles from step to step. tenfold: the upright axis shows powers of
+    across, up: what the axes show. doubling: x doubles from step to step. tenfold: the vertical axis shows powers of
     ten. within: its lowest and highest value, where a curve that runs away would flatten the others. limits: a dashed
     line for a name, in the colour of its curve. dots: an x for a name, where its curve gets a large dot. against: other
-    values for a name, shown as markers without a line, as what was measured beside what was planned. under: names whose
-    curves are wide and pale, because others lie on top of them. Raises ValueError for a line that is not as long as x,
-    or a limit, dot or marker of a name that has no line.
+    values for a name, shown as markers without a line, such as what was measured beside what was planned. under: names
+    whose curves are wide and pale, because others lie on top of them. Raises ValueError for a line that is not as long
+    as x, or a limit, dot or marker for a name that has no line.
     """
     against = against or {}
     _fit(len(x), lines)
@@ -81,7 +81,7 @@ def plot_lines(
             ax.plot(x, values, color=PAINTS["F"].fill, linewidth=7, label=name)
             continue
         colour, marker = next(colours), next(markers)
-        # Of a line that has markers beside it only the legend shows which are its own.
+        # Where a line has other markers beside it, only the legend shows its own.
         every: int | list[int] = [] if name in against else len(x) // 10 if len(x) >= _DENSE else 1
         ax.plot(x, values, color=colour, linewidth=2, marker=marker, markevery=every, label=name)
         if name in against:
@@ -120,7 +120,7 @@ def plot_bars(
     """For each label a group of bars, one for each name, side by side or `stacked`.
 
     limit: a dashed line over all, such as a device's memory. numbers: how to write each bar's value at it, such as
-    "{:.1f}". Raises ValueError for bars that are not as many as labels, and for more names than there are colours.
+    "{:.1f}". Raises ValueError if there are not as many bars as labels, or more names than colours.
     """
     _fit(len(labels), bars)
     if len(bars) > len(_FILLS):
@@ -155,7 +155,7 @@ def plot_points(
 ) -> None:
     """A dot for each name, at its (x, y), with the names of those in `named` beside them.
 
-    doubling: x doubles from step to step. Raises ValueError for a name that is no point.
+    doubling: x doubles from step to step. Raises ValueError for a name that has no point.
     """
     for name in named:
         if name not in points:
@@ -174,7 +174,7 @@ def plot_points(
 def plot_pieces(
     rows: Mapping[object, Sequence[float]], *, across: str, up: str, title: str = "", ax: Axes | None = None
 ) -> None:
-    """For each name a row of boxes, end to end, as long as its sizes say; a size of 0 is no box."""
+    """For each name a row of boxes, end to end, as long as its sizes say; a size of 0 has no box."""
     ax = ax or _axes(height=0.9 + 0.22 * len(rows))
     for row, sizes in enumerate(rows.values()):
         starts = [sum(sizes[:place]) for place in range(len(sizes))]
@@ -190,7 +190,7 @@ def plot_images(
 ) -> None:
     """For each name a row of images: two-dimensional arrays of numbers, 0 white and 1 black.
 
-    names: one for each column, above it. Raises ValueError for rows that are not equally long, or as names are.
+    names: one for each column, above it. Raises ValueError for rows that are not equally long, or not as long as names.
     """
     count = len(next(iter(rows.values())))
     _fit(count, rows)
@@ -215,8 +215,8 @@ def plot_images(
 def plot_traffic(sent: Sequence[tuple[str, int, int, int]], *, title: str = "", ax: Axes | None = None) -> None:
     """Stages from left to right, and an arrow for all that one sends another: (name, from, to, size).
 
-    What has no name goes from layer to layer, in the ink of the text; named ways are skips, in bows over the stages
-    that they pass. Raises ValueError if nothing is sent.
+    What has no name goes from layer to layer, in the colour of the text; what has one is a skip, in an arc over the
+    stages that it passes. Raises ValueError if nothing is sent.
     """
     if not sent:
         raise ValueError("nothing is sent, so there is nothing to draw; a single stage sends nothing")
@@ -237,13 +237,13 @@ def plot_traffic(sent: Sequence[tuple[str, int, int, int]], *, title: str = "", 
         box = {"boxstyle": "round", "facecolor": PAINTS["F"].fill}
         ax.text(k, 0, f"stage {k}", ha="center", va="center", fontsize=11, bbox=box)
     ax.set(xlim=(-0.4, len(stages) - 0.6), ylim=(-0.2, 0.21 * farthest + 0.3), frame_on=False, xticks=[], yticks=[])
-    ax.set_aspect("equal")  # so that a bow is as high as its words expect
+    ax.set_aspect("equal")  # so that an arc is as high as its label's place assumes
     ax.set_title(title, fontsize=12, loc="left")
     dress(ax)
 
 
 def panels(count: int) -> list[Axes]:
-    """So many axes side by side, on one scale, for plots to be compared."""
+    """`count` axes side by side, on one scale, for plots to be compared."""
     figure = new_figure(8.5 if count == 1 else 11, 3.8)
     return list(figure.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0])
 

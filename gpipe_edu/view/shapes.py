@@ -82,7 +82,7 @@ class Wire(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind as which it is painted: a checkpointed backward sends its backward's gradient."""
+        """The kind that it is painted as: a checkpointed backward sends its backward's gradient."""
         return "B" if self.op.kind == "C" else self.op.kind
 
 

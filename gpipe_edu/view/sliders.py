@@ -1,7 +1,7 @@
 """Sliders over a picture, in a notebook or on a page: they say where they stand, and Python draws.
 
 The page asks in one message and waits for the answer, one trait: so no requests pile up while an answer takes seconds,
-and a second view of the same widget shows what the first has asked.
+and a second view of the same widget shows what the first has asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Slider(NamedTuple):
 class Sliders(anywidget.AnyWidget):
     """A row of sliders, and what `draw` makes of where they stand: HTML, and a line that is read aloud.
 
-    at: for each slider, by its name, the place of the value that it has at first.
+    at: for each slider, by its name, the index of the value that it starts at.
     """
 
     _esm: ClassVar[str] = widget_module("view/js/sliders.js")
@@ -64,7 +64,7 @@ class Sliders(anywidget.AnyWidget):
         return {"at": dict(at), "html": html, "words": words}
 
     def still(self) -> dict[str, Any]:
-        """What stands where no widget runs, by MIME type."""
+        """What is shown where no widget runs, by MIME type."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
@@ -108,8 +108,8 @@ def slide(
 ) -> Slide:
     """Charts that follow a slider: `draw(value)`, a `ge.compare(...)`, for one of the values at a time.
 
-    label: what the slider turns; unit: what stands behind its values. start: the place of its first value. Raises
-    ValueError for fewer than two values, or a start that is none of their places.
+    label: what the slider turns; unit: what stands after its values. start: the index of the value that it starts at.
+    Raises ValueError for fewer than two values, or a start that is not one of their indices.
     """
     if len(values) < 2:
         raise ValueError(f"values has {plural(len(values), 'value')}; a slider needs two or more")

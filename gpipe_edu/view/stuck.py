@@ -86,7 +86,7 @@ def outline(op: Op, device: int, place: Place, label: str, wrong: bool) -> Outli
 def arrow(start: Place, end: Place, *, turn: bool = False) -> Arrow:
     """From one op to another: straight between two lanes, with a bend along one; below it for a turn, else above."""
     (x, y, width, height), (to_x, to_y, to_width, to_height) = start, end
-    # Past a lane in between, off the middle, where the names of its ops are.
+    # An arrow that passes a lane in between keeps off the middle of its ops, where their names are.
     share = 0.8 if abs(to_y - y) > height + GAP else 0.5
     middle, to_middle = x + share * width, to_x + share * to_width
     # Where lanes are close, an arrow begins and ends inside their boxes, or it could not be seen.

@@ -46,7 +46,7 @@ def render(
 
 def paint(picture: Layout, theme: str = "light") -> str:
     """The text of an SVG file that shows `picture`. theme: "light", "dark", or "page" for one inside a page, which then
-    decides. Raises ValueError for another.
+    decides. Raises ValueError for any other.
     """
     ground = ground_of(theme)
     mark = hashlib.sha256(repr(picture).encode()).hexdigest()[:10]
@@ -99,7 +99,7 @@ def _patterns(mark: str, ground: Ground) -> Iterator[str]:
 
 
 def _look(kind: str, mark: str, thin: bool = False) -> str:
-    """The attributes that paint one kind; thin boxes get thin outlines, which would else cover them."""
+    """The attributes that paint one kind; thin boxes get thin outlines, or these would cover them."""
     colours = PAINTS[kind]
     fill = f"url(#dots-{kind}-{mark})" if colours.dotted else colours.fill
     dashes = ' stroke-dasharray="3 2"' if colours.dotted and not thin else ""

@@ -25,7 +25,7 @@ DARK_HOSTS: Final = (
     ':is(body[data-jp-theme-light="false"], body.vscode-dark, '
     'body.vscode-high-contrast:not(.vscode-high-contrast-light), html[theme="dark"])'
 )
-"""The same while they are dark. VS Code names its light theme of high contrast by both classes."""
+"""The same while they are dark. VS Code gives its light high-contrast theme both classes."""
 
 _CHOSEN: Final = re.compile(r'^\s*"theme"\s*:\s*"([^"]*)"', re.MULTILINE)
 

@@ -37,16 +37,17 @@ def gantt(
     theme: str = "auto",
     **controls: Any,
 ) -> Gantt:
-    """The interactive chart: with nothing or one recipe given an explorer with controls, with several a comparison.
+    """The interactive chart: given nothing or one recipe, an explorer with controls; given several, a comparison.
 
     costs: how long the ops of a schedule take; beside a timeline in seconds, the costs measured in it. memory: show
-    what each device holds; by default of a single chart, since two with it are taller than a screen. cap: the
+    what each device holds; by default only in a single chart, since two with it are taller than a screen. cap: the
     micro-batches a device has room for, drawn as a line. theme: "auto" follows the notebook, or "light" or "dark".
     controls: where the explorer starts, such as schedule="1f1b", K=4, M=8, V, recompute="early", F, B, R, send,
     factors=[1, 2, 1, 1] (how many times the costs each stage takes).
 
-    A schedule that is no recipe, or whose costs the controls cannot say, is shown without controls. Raises TypeError
-    for other things than schedules and timelines, ValueError for a schedule that cannot run or a bad option.
+    A schedule that is no recipe's, or whose costs the controls cannot express, is shown without controls. Raises
+    TypeError for anything other than schedules and timelines, ValueError for a schedule that cannot run or a bad
+    option.
     """
     for given in schedules_or_timelines:
         if not isinstance(given, (Schedule, Timeline)):
@@ -96,7 +97,7 @@ def _settings(given: Sequence[object], costs: Costs | None, controls: dict[str, 
 
 
 def _set_costs(settings: Settings, costs: Costs | None) -> Settings | None:
-    """The settings with these costs; None if the controls cannot say them, as costs of their own for every stage."""
+    """The settings with these costs; None if the controls cannot express them, such as costs for each single stage."""
     if costs is None:
         return settings
     F, B, R = costs.F, costs.B, costs.F if costs.R is None else costs.R

@@ -1,7 +1,7 @@
 """How timelines differ, in words and numbers: a picture shows that they do, a sentence says by how much.
 
-A bubble alone misleads, so every comparison names makespan, bubble, useful work and memory together. Of a plan and
-the run it stands for, it also tells which kind of op, and which single op, was off the most.
+A bubble alone misleads, so every comparison names makespan, bubble, useful work and memory together. For a plan and
+the run it stands for, it also says which kind of op, and which single op, was off the most.
 """
 
 from __future__ import annotations

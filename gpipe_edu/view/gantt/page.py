@@ -77,7 +77,7 @@ def explore(settings: Settings, kept: Settings | None, critical_path: bool, cap:
 
 
 def open_traces(files: Sequence[tuple[str, bytes]], beside: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The spec of a run, of a file's name and content, or of several files', shown in the same unit as what is `beside`
+    """The spec of a run, from the name and content of a file, or of several, shown in the same unit as what is `beside`
     it; None for several that are not one run. Raises ValueError for a bad file."""
     with TemporaryDirectory() as folder:
         paths = [Path(folder, str(number), Path(name).name) for number, (name, _) in enumerate(files)]

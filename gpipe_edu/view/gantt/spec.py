@@ -4,7 +4,7 @@ The page has no rules of pipeline parallelism and no formulas of its own, so wha
 Ops are columns, not objects, in the order of the lanes: a step of 30,000 ops is then about a megabyte.
 
 A schedule that cannot run has the same columns, and where each device stops. Bubbles, messages and memory are left out
-there: how long a device waits, and for how long it holds what it holds, has no end that could be told.
+there: how long a device waits, and how long it holds what it holds, cannot be told, since neither ends.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def spec(
 
     ops are columns, lane after lane; first[d] is the first op of device d. needs holds for every op the two ops it
     waited for, -1 for none. An idle time has the op that ends it (next) and what that op waited for last (cause).
-    pairs, if there are any, are the forwards that run as one block with the op behind them.
+    pairs, if there are any, are the forwards that run as one block with the op after them.
     """
     spans = [span for device in range(timeline.devices) for span in timeline.row(device)]
     index = {span.op: number for number, span in enumerate(spans)}

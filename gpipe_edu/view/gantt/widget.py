@@ -2,7 +2,7 @@
 
 A request and its answer are one message each. The answer is one JSON text, because a widget's state is copied and
 compared piece by piece, which for lists of 30,000 numbers takes longer than drawing them. Files for the page's "save
-as" are each made by Python, so that saved pictures are those for papers.
+as" are each made by Python, so that saved pictures are the ones for papers.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Gantt(anywidget.AnyWidget):
         return data
 
     def save_trace(self, path: str | Path) -> list[Path]:
-        """Write a Chrome trace, which Perfetto opens; of several charts one each, numbered. Returns the paths."""
+        """Write a Chrome trace, which Perfetto opens; for several charts one each, numbered. Returns the paths."""
         target = Path(path)
         if len(self._timelines) == 1:
             return [self._timelines[0].save_trace(target)]

@@ -1,4 +1,4 @@
-// The lines above a chart in which it tells what one points at. They stand above, where the eye is, and grow but never
+// The lines above a chart that say what one points at. They stand above, where the eye is, and grow but never
 // shrink: a chart that moves away from under the pointer while one reads is worse than a blank line.
 
 /** host: an empty element. Returns {show(markup)}. */

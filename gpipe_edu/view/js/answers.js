@@ -25,13 +25,13 @@ export function createAnswers(ask) {
   return {
     put,
     get: (wish) => known.get(wishKey(wish)) ?? null,
-    /** What was asked ahead has come: one answer per wish, in their order. */
+    /** What was asked for in advance has come: one answer per wish, in their order. */
     got(answers, number) {
       if (number !== round || !asked) return;
       asked.forEach((wish, index) => put(wish, answers[index]));
       asked = null;
     },
-    /** Asks for what may be wished next, unless it is known, too large or something is under way. */
+    /** Asks for what may be wished next, unless it is known or too large, or something is under way. */
     ahead(wishes, ops) {
       if (!ask || asked || ops > MOST_OPS) return;
       const missing = wishes.filter((wish) => !known.has(wishKey(wish)));
@@ -39,7 +39,7 @@ export function createAnswers(ask) {
       asked = missing;
       ask(missing, ++round);
     },
-    /** What is known holds no longer, as the critical path is now wanted with it. */
+    /** What is known no longer holds, since the critical path is now wanted with it. */
     forget() {
       known.clear();
       asked = null;

@@ -47,7 +47,7 @@ export function createApp(host, data, tell) {
   let shownSerial = -1;
   let early = -1; // the wish whose answer was on the screen before the reply to it came
   let payload = null;
-  let stacked = []; // every spec by itself, as the table tells them
+  let stacked = []; // every spec by itself, as the table shows them
   let settings = data.explorer?.settings ?? null;
   let kept = null;
   const answers = createAnswers(tell.ahead);
@@ -130,7 +130,7 @@ export function createApp(host, data, tell) {
     if (!known) return;
     show({ ...known, serial });
     early = serial;
-    silent = setTimeout(() => refuse(SILENT), PATIENCE); // what is shown was known before; that it holds, Python says
+    silent = setTimeout(() => refuse(SILENT), PATIENCE); // what is shown was known before; Python confirms it
   }
 
   /** There will be no answer: the controls go back to what the chart shows, or the two would contradict each other. */
@@ -142,7 +142,7 @@ export function createApp(host, data, tell) {
     refuse(LOST);
   }
 
-  /** The lanes of memory go while two charts share the screen, and come back with the first one's. */
+  /** Memory lanes are hidden while two charts share the screen, and come back when the first is alone again. */
   function keep() {
     kept = kept ? null : settings;
     controls.comparing(Boolean(kept));
@@ -176,7 +176,7 @@ export function createApp(host, data, tell) {
     answers.ahead(list.map((each) => ({ ...each, kept })), ops);
   }
 
-  /** A reply as text. One that is on the screen already is not even read: of a large step that takes milliseconds. */
+  /** A reply as text. One that is on the screen already is not even read: for a large step that takes milliseconds. */
   function reply(text) {
     const [, number] = text.match(/^\{"serial":(\d+),/);
     if (Number(number) !== early) return show(JSON.parse(text));
@@ -185,7 +185,7 @@ export function createApp(host, data, tell) {
     refuse("");
   }
 
-  /** Why something can't be, in a sentence; nothing to say takes the last one away. */
+  /** Why something can't be done, in a sentence; an empty one takes the last one away. */
   function refuse(words) {
     part("error").hidden = !words;
     part("error").textContent = words ?? "";

@@ -11,7 +11,8 @@ export function arrowMarkup(one, two, turn = false) {
   return `<path class="ge-arrow-rim ge-strong" d="${line}"/><path class="${turn ? "ge-turn" : "ge-wait"}" d="${line}"/><path class="ge-tip" d="${tipOf(points)}"/>`;
 }
 
-/** Straight from lane to lane, where they stand close from inside of one box into the other; along a lane below it. */
+/** Straight from lane to lane; where these are close, from inside one box to inside the other. Along a lane, the line
+ * bends below it for a turn, else above. */
 function pointsOf(one, two, turn) {
   const [x1, x2] = [one.x + one.width / 2, two.x + two.width / 2];
   if (one.y === two.y) {

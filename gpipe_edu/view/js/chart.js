@@ -103,7 +103,7 @@ export function createChart(host, { mark, names, on = {} }) {
     });
   }
 
-  /** Only this runs while time moves: two elements shift, and the memory in use is told anew. */
+  /** Only this runs while time moves: two elements shift, and the memory in use is written anew. */
   function placeCursor() {
     const time = look.cursor;
     panels.forEach((panel, number) => {
@@ -151,7 +151,7 @@ export function createChart(host, { mark, names, on = {} }) {
     on.zoom?.(look.from, look.to);
   }
 
-  /** Nearer (factor below 1) or further, around `centre`, where nothing less than half a thousandth is shown. */
+  /** Nearer (factor below 1) or further, around `centre`, but never less than half a thousandth of the whole. */
   function zoomBy(factor, centre = look.cursor) {
     const { from, to } = panels[0].frame;
     const span = Math.max(longest() / 2000, (to - from) * factor);

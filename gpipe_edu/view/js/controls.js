@@ -1,4 +1,4 @@
-// The explorer's controls: they only say what is wanted. What is allowed, and what comes of it, Python tells.
+// The explorer's controls: they only say what is wanted. Python says what is allowed, and what comes of it.
 
 import { KEPT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
@@ -15,7 +15,7 @@ function select(name, label, entries, chosen) {
   return `<label class="ge-field">${label} <select data-name="${name}" ${KEPT}>${options(entries, chosen)}</select></label>`;
 }
 
-/** A slider for the hand and a number for the exact; the slider covers the sizes that can be read. */
+/** A slider for the hand, and a box for exact numbers; the slider covers the sizes at which a chart can be read. */
 function count(name, label, value, slider, most) {
   return (
     `<div class="ge-field ge-count"><span>${label}</span>` +
@@ -39,7 +39,7 @@ function stops(name, label, values, chosen) {
   );
 }
 
-/** The settings with one changed. Text that is no number goes on as it is: Python says what is wrong with it. */
+/** The settings with one changed. Text that is not a number is passed on: Python says what is wrong with it. */
 export function changed(settings, name, value, index = "") {
   if (index !== "") {
     const factors = Array.from({ length: Math.max(Number(index) + 1, settings.factors.length) }, (_, k) => settings.factors[k] ?? 1);
@@ -165,7 +165,7 @@ export function createControls(host, offer, { settings, on }) {
     host.querySelector('[data-do="uneven"]').setAttribute("aria-expanded", String(open));
   }
 
-  /** As on the first day: what was unfolded folds, unless it is what makes these settings. */
+  /** As at the start: what was unfolded is folded, unless these settings need it. */
   function start(first) {
     show(first);
     comparing(false);

@@ -29,7 +29,7 @@ export function draw(panel, mark) {
   return patterns(mark) + bubbles(panel, mark) + ops + ribbons(panel) + labels(panel) + wires(panel) + strips(panel) + flushes(panel) + words(panel);
 }
 
-/** The ops of which something stands between the ends of the axis. */
+/** The ops of which any part lies between the ends of the axis. */
 function inView({ spec, frame }) {
   const found = [];
   for (let index = 0; index < spec.kind.length; index++) {
@@ -125,7 +125,7 @@ function merged(panel, shown, mark) {
     .join("");
 }
 
-/** The plan of a run, above its lanes: a path per kind, where an op has no room for a name anyway. */
+/** The plan of a run, above its lanes: a path per kind, since an op has no room for a name there anyway. */
 function ribbons(panel) {
   if (!panel.spec.plan) return "";
   const paths = {};

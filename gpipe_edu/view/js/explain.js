@@ -4,7 +4,7 @@ import { beginsPair, deviceOf, labelOf, leavesAt, neverRuns } from "./layout.js"
 import { escape, showTime } from "./lettering.js";
 import { messageOf, needsOf, unblockedBy } from "./navigation.js";
 
-/** An op where it is not obvious which one: with its stage and device, unless it is on `device`. */
+/** An op's name with its device, or "here" if that is `device`; with its stage where that is not obvious. */
 export function nameOf(spec, index, device = -1) {
   const home = deviceOf(spec, index);
   const stages = spec.stages[home].length > 1 || spec.stages[home][0] !== home;
@@ -41,7 +41,7 @@ function explainOp(spec, index, names) {
   return { title, lines };
 }
 
-/** Of a schedule that cannot run: what an op would need, and what it stands behind. */
+/** For a schedule that cannot run: what an op would need, and what it stands behind. */
 function explainNever(spec, index, device, show) {
   const how = (op) => (neverRuns(spec, op) ? "which never runs" : `done at ${show(leavesAt(spec, op))}`);
   const needs = needsOf(spec, index).map((need) => `${nameOf(spec, need, device)} (${how(need)})`);

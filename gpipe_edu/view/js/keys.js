@@ -1,4 +1,4 @@
-// Every key of the explorer and the puzzle, once: what it means where, and how that is told. docs/keys.md lists the same.
+// Every key of the explorer and the puzzle, once: what it means where, and how that is said; also in docs/keys.md.
 
 import { isRun } from "./pass_on.js";
 
@@ -35,7 +35,7 @@ export const KEYS = {
   ],
 };
 
-/** Whether an act leads around, so that `neighbour`, `walk` and `rove` know it. */
+/** Whether an act moves the focus around, so that `neighbour`, `walk` and `rove` know it. */
 export const around = (act) => Object.values(AROUND).includes(act);
 
 /** What a key means at a place, "" for nothing of ours. */
@@ -46,7 +46,7 @@ export function meaning(place, event) {
   return KEYS[place].find(([acts]) => Object.hasOwn(acts, pressed))?.[0][pressed] ?? "";
 }
 
-/** The keys of a row as they are told. */
+/** The keys of a row, as a reader is told them. */
 export function keyNames(acts) {
   return Object.keys(acts).map((key) => (key === " " ? "Space" : key.replace("Arrow", "")));
 }

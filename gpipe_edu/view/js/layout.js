@@ -19,14 +19,14 @@ export const LINK_NOTE = 11;
 /** Where lanes begin, before the first one: room for "update" and "peak in flight". */
 const TOP = 20;
 
-/** The stages of a device, where its number does not say them already. */
+/** The stages of a device, unless they follow from its number. */
 export function stageNote(device, stages) {
   if (!stages.length || (stages.length === 1 && stages[0] === device)) return "";
   const listed = stages.length <= 4 ? stages.join(", ") : `${stages[0]}, ${stages[1]}, … ${stages.at(-1)}`;
   return `stage${stages.length > 1 ? "s" : ""} ${listed}`;
 }
 
-/** Whether a chart is as narrow as on a phone: then its time gets what lanes and memory would take for their names. */
+/** Whether a chart is as narrow as on a phone: then time gets the room that names of lanes and memory would take. */
 export function isNarrow({ width }) {
   return width < NARROW;
 }
@@ -75,7 +75,7 @@ export function frameOf(specs, width, { from = 0, to = null, memory = false } = 
   return { width, left, right, longest, from, to: end, scale, thin, edge };
 }
 
-/** When the last thing in a chart ends: of a run that is drawn under its plan, that may be the plan. */
+/** When the last thing in a chart ends: where a run is drawn under its plan, that may be the plan. */
 export function endOf({ end, plan }) {
   return Math.max(end, plan?.end ?? 0);
 }
@@ -205,12 +205,12 @@ export function pairBoxOf(panel, index) {
   return { ...one, width: two.x + two.width - one.x };
 }
 
-/** When what it makes may be used: of a pair when the whole block has ended. */
+/** When what op number `index` makes may be used: for a pair, when the whole block has ended. */
 export function leavesAt(spec, index) {
   return spec.stop[beginsPair(spec, index) ? index + 1 : index];
 }
 
-/** Whether op number `index` is one at which its device stops, or one behind it; only of a schedule that cannot run. */
+/** Whether op number `index` is one at which its device stops, or one behind it; only in a schedule that cannot run. */
 export function neverRuns(spec, index) {
   return Boolean(spec.stops) && index >= spec.stops[deviceOf(spec, index)];
 }

@@ -5,7 +5,7 @@
 import { KEPT, LOST, PATIENCE, SILENT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
 
-const MOST_OPEN = 3; // more charts under each other are further apart than an eye compares
+const MOST_OPEN = 3; // more charts under each other are too far apart for the eye to compare
 const MOST_MEGABYTES = 9; // Jupyter closes the connection at a message of 10 MiB
 const UNIT_WORDS = { s: "seconds", step: "cost units" };
 
@@ -42,7 +42,7 @@ export function createOpened(bar, zone, { mark, ask, base, on }) {
   }
 
   /**
-   * The spec of a file, or of the files of one run; null for several of which each is to be drawn by itself. Throws an Error
+   * The spec of a file, or of the files of one run; null for several that are to be drawn one by one. Throws an Error
    * with a sentence, the kernel's own where it has read the files.
    */
   async function read(files) {
@@ -105,7 +105,7 @@ export function createOpened(bar, zone, { mark, ask, base, on }) {
     if (files(event)) open([...event.dataTransfer.files]);
   });
 
-  /** The specs to draw: those of the chart, and under them what is open; on one axis there is one unit, or the chart gives way. */
+  /** The specs to draw: the chart's, and under them what is open; one axis has one unit, or the chart gives way. */
   function beside(specs) {
     bar.hidden = !opened.length;
     bar.innerHTML = "";

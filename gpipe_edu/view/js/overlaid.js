@@ -31,7 +31,7 @@ function placesIn(spec) {
   return new Map(spec.stage.map((_, index) => [keyOf(spec, index), index]));
 }
 
-/** The run with `plan`, and in `planned` for every op of it the number of the same op in the plan. */
+/** The run with `plan`, and with `planned`: for each of its ops the number of the same op in the plan. */
 function withPlan(run, plan) {
   const place = placesIn(plan);
   const [name, told, ...rest] = run.heading;

@@ -15,7 +15,7 @@ export function panelMarkup(number) {
   );
 }
 
-/** The name large, the rest small; what the chart above says as well is not said again, so the figures fit beside it. */
+/** The name large, the rest small; what the chart above also says is not repeated, so the figures fit beside it. */
 export function titleMarkup([name, ...rest], above = []) {
   const small = rest.join(" · ");
   return escape(name) + (small === above.slice(1).join(" · ") ? "" : ` <small>${escape(small)}</small>`);

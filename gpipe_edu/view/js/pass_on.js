@@ -3,10 +3,10 @@
 
 const MARK = "data-lm-suppress-shortcuts";
 
-/** Let the notebook around `root` have the keys that run a cell, and that save. Returns what tidies up. */
+/** Let the notebook around `root` have the keys that run a cell and those that save. Returns what tidies up. */
 export function passOn(root) {
   const page = root.ownerDocument.defaultView;
-  // Notebooks listen at the document, some before and some after everything in it: so we do in front of it.
+  // Notebooks listen at the document, some before and some after everything in it: so we listen first, at the window.
   page.addEventListener("keydown", unmark, true);
   return () => page.removeEventListener("keydown", unmark, true);
 

@@ -1,11 +1,11 @@
-// Sliders over a picture: they tell what is wanted, and Python draws it. One wish at a time is on its way, and of those
+// Sliders over a picture: they say what is wanted, and Python draws it. One wish at a time is on its way, and of those
 // made meanwhile only the last one follows, so that a slow answer piles nothing up.
 
 import { KEPT, LOST, SILENT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
 import { passOn } from "./pass_on.js";
 
-const LONG = 15_000; // milliseconds: a search may take long, and is no silence
+const LONG = 15_000; // milliseconds: a search may take long, and that is not silence
 
 /** What a notebook calls (anywidget). sliders: [{name, label, stops}]; answer: {at: index of the stop by name, html, words}. */
 export function render({ model, el }) {

@@ -65,7 +65,7 @@ function cells(values) {
   return values.map((value) => `<td>${escape(value)}</td>`).join("");
 }
 
-/** The tables of all specs in `host`, made only while it is to be seen; of a large step one device at a time. */
+/** The tables of all specs in `host`, made only while it can be seen; for a large step one device at a time. */
 export function createTable(host, names) {
   let specs = [];
   host.addEventListener("change", ({ target }) => {

@@ -21,7 +21,7 @@ const ICONS = {
   all: "M1 8h14M4 4L1 8l3 4M12 4l3 4-3 4",
 };
 
-/** `time` to a thousandth of `end` or a little finer: more cannot be read of a moving cursor. */
+/** `time` to a thousandth of `end` or a little finer: more cannot be read off a moving cursor. */
 export function legible(time, end) {
   const places = end > 0 ? Math.max(0, 3 - Math.floor(Math.log10(end))) : 0;
   return Math.round(time * 10 ** places) / 10 ** places;
@@ -36,7 +36,7 @@ function button(name, label) {
   return `<button type="button" class="ge-button" data-do="${name}" aria-label="${label}" title="${label}" ${KEPT}>${icon(name)}</button>`;
 }
 
-/** The one button that says in a word what it does: on a first visit a sign alone is not taken for one. */
+/** The one button that says in a word what it does: on a first visit a symbol alone is not taken for a button. */
 function playerFace(name, word) {
   return `${icon(name)}<span>${word}</span>`;
 }
