@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
-    """Build the site or hand it out."""
+    """Build the site or serve it."""
     parser = argparse.ArgumentParser(prog="python -m website", description=__doc__)
     parser.add_argument("what", choices=["build", "serve"])
     parser.add_argument("--out", type=Path, default=ROOT / "_site", help="the folder of the site (default: _site)")

@@ -1,4 +1,4 @@
-"""Scripts of pages: each with all that it imports, ours and npm's, as one plain script. esbuild makes them.
+"""Scripts of pages: each with all that it imports, ours and npm's, as one plain script, made by esbuild.
 
 A browser loads no modules from a page opened by double click, so pages have none. `website/package.json` names what is
 taken from npm, and `make` installs it beside the other packages.
@@ -38,7 +38,7 @@ def bundle(scripts: Sequence[Path], folder: Path) -> None:
 
 
 def _licences() -> list[Path]:
-    """Of those packages that are parts of pages, not of those that make them."""
+    """Those of the packages that are part of pages, not of those that only build them."""
     makers = ("@biomejs", "@esbuild", "@types", "esbuild", "axe-core", "ws")
     return [
         path for path in sorted(LIBRARIES.glob("**/LICENSE*")) if path.relative_to(LIBRARIES).parts[0] not in makers

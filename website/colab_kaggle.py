@@ -1,9 +1,9 @@
-"""Copies of lessons and exercises for Colab and Kaggle, where no course is installed and a notebook stands alone.
+"""Copies of lessons and exercises for Colab and Kaggle, where the course is not installed and a notebook is alone.
 
-A copy has one cell more, which installs the course as it is here, and its links lead to the site. The notebooks have
-neither: who has the course needs no such cell, and where it can be installed from is known only where its repository's
-GitHub Actions build the site. Colab opens notebooks from a branch, so .github/workflows/pages.yml makes one of the
-copies.
+A copy has one more cell, which installs the course as it is here, and its links lead to the site. The notebooks have
+neither: those who have the course need no such cell, and where it can be installed from is known only when its
+repository's GitHub Actions build the site. Colab opens notebooks from a branch, so .github/workflows/pages.yml makes
+one of the copies.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any, Final
 from .markdown import address
 
 FOLDER: Final = "hosted"
-"""Where the copies stand on the site, and the branch of them that Colab and Kaggle open."""
+"""Where the copies are on the site, and the name of their branch, which Colab and Kaggle open."""
 
 CELL: Final = "install-the-course"
-"""The id of the cell that a copy has more."""
+"""The id of the cell that is only in a copy."""
 
 INSTALL: Final = """\
 #@title Run this first: it installs the course, unless it is there (10 seconds)
@@ -36,7 +36,7 @@ import importlib.util, sys
 if not importlib.util.find_spec("gpipe_edu"):  # on Kaggle, turn the internet on first: Settings > Turn on internet
     !{{sys.executable}} -m pip install -q anywidget "{wheel}"
 """
-"""Not the extra [notebooks], which would replace the Jupyter that is running. anywidget has Colab show widgets."""
+"""Not the extra [notebooks], which would replace the running Jupyter. anywidget makes Colab show widgets."""
 
 WITH_GPU: Final = ("06_pytorch_pipeline",)
 """Colab opens these on a machine with a GPU."""
@@ -51,7 +51,7 @@ def repository() -> str:
 
 
 def site(repository: str) -> str:
-    """Where GitHub Pages hands out the site of a repository."""
+    """Where GitHub Pages serves the site of a repository."""
     owner, name = repository.split("/")
     host = f"{owner.lower()}.github.io"
     return f"https://{host}" if name.lower() == host else f"https://{host}/{name}"
@@ -80,7 +80,7 @@ def write(root: Path, out: Path, site: str, pages: Mapping[str, str]) -> None:
 
 
 def copy_of(notebook: dict[str, Any], at: str, site: str, wheel: str, pages: Mapping[str, str]) -> dict[str, Any]:
-    """The copy of a notebook: behind its title the cell that installs `wheel`, and links to the site."""
+    """The copy of a notebook: after its title the cell that installs `wheel`, and links to the site."""
     here = dirname(pages[at])
 
     def lead_to_site(link: re.Match[str]) -> str:
@@ -93,7 +93,7 @@ def copy_of(notebook: dict[str, Any], at: str, site: str, wheel: str, pages: Map
     install = {
         "cell_type": "code",
         "id": CELL,
-        "metadata": {"cellView": "form"},  # Colab shows the title alone
+        "metadata": {"cellView": "form"},  # Colab shows only the title
         "execution_count": None,
         "outputs": [],
         "source": INSTALL.format(wheel=wheel).rstrip().splitlines(keepends=True),
@@ -105,7 +105,7 @@ def copy_of(notebook: dict[str, Any], at: str, site: str, wheel: str, pages: Map
 
 
 def build_wheel(root: Path, out: Path) -> Path:
-    """The wheel as it would be released, built aside, so that nothing of an earlier build gets into it."""
+    """The wheel as it would be released, built elsewhere, so that nothing from an earlier build gets into it."""
     with tempfile.TemporaryDirectory() as folder:
         for name in _BUILT_FROM:
             shutil.copytree(root / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))

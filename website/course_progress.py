@@ -35,12 +35,12 @@ def page() -> str:
 
 
 def script(course: dict[str, Any]) -> str:
-    """What counts, for a page at the top of the site."""
+    """The counting script, for a page at the top of the site."""
     return json_element('id="course"', json.dumps(course)) + '<script src="assets/progress.js"></script>'
 
 
 def count() -> dict[str, Any]:
-    """What there is to do: the keys under which the learner's file has what is done."""
+    """What there is to do: the keys under which the learner's file records what is done."""
     lessons = [
         {
             "number": one.number,

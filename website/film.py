@@ -1,6 +1,6 @@
 """`python -m website.film`: the README's moving picture, filmed in Chromium: the explorer, played, light and dark.
 
-Anew after a change of how charts look; the file is an animated WebP, which is a fifth of a GIF.
+Run it again when charts look different; the file is an animated WebP, a fifth of the size of a GIF.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parts of pages that ask Python in the page (`website/live`): the puzzle, and the box for one's own schedule.
 
-What Python would answer first is written into the page, so that it stands there before Python is up. The scripts are
+Python's first answer is written into the page, so that it is there before Python is up. The scripts are
 plain ones: a browser loads no modules from a page opened by double click.
 """
 
@@ -25,14 +25,14 @@ HERE = Path(__file__).parent
 PYODIDE = "lab/static/pyodide/"
 
 NUMPY = ("numpy", "threadpoolctl", "cloudpickle", "markdown-it-py", "packaging")
-"""What cells need of packages. matplotlib comes with the first cell that draws with it."""
+"""The packages that cells need. matplotlib comes with the first cell that draws with it."""
 
 ROWS: Final = "F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2"
 """The schedule that stands in the box; one change makes it hang."""
 
 
 def puzzle(with_python: bool) -> str:
-    """The body of the puzzle's page. with_python: the site has Python for browsers in PYODIDE."""
+    """The body of the puzzle's page. with_python: whether the site has Python for browsers, in PYODIDE."""
     return _filled("puzzle.html", with_python, first=json_element('id="first"', json.dumps(_first_boards())))
 
 
@@ -73,7 +73,7 @@ def _filled(page: str, with_python: bool, up: str = "", packages: tuple[str, ...
 
 
 def _first_boards() -> dict[str, Any]:
-    """The offer, and by level the first answer; "" is what somebody sees who comes for the first time."""
+    """The offer, and by level the first answer; "" is what a first-time visitor sees."""
     with tempfile.TemporaryDirectory() as folder:
         new = SolvedLevels(Path(folder, "new.json"))
         widgets = {key: Puzzle(Session(key, new)) for key in ("", *(level.key for level in LEVELS))}

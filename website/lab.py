@@ -44,17 +44,17 @@ WHEELS = Path(sys.prefix) / "lab"
 CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", STANDARD_LIBRARY)
 
 BROWSER = {"sys_platform": "emscripten", "platform_system": "Emscripten", "os_name": "posix", "python_version": "3.14"}
-"""For what a wheel needs on some machines alone."""
+"""For requirements that a wheel has only on some machines."""
 
 PLOTS = "gpipe_edu.view"
 """What brings matplotlib along."""
 
 MEGABYTES, MEGABYTES_OF_PLOTS = 24, 13
-"""What a first visit fetches until Python is ready, and what the first plot adds, as pages tell it."""
+"""What a first visit fetches until Python is ready, and what the first plot adds, as pages state it."""
 
 
 def needs_pytorch(notebook: Any) -> bool:
-    """Whether some cell of it does."""
+    """Whether any of its cells does."""
     return any(re.search(r"\btorch\b", cell.source) for cell in notebook.cells if cell.cell_type == "code")
 
 
@@ -164,7 +164,7 @@ def _pyodide(root: Path, out: Path, compiled: Sequence[Path]) -> list[str]:
 
 
 def _add_dependencies(names: list[str], packages: dict[str, Any]) -> list[str]:
-    """The packages `names` and all that those depend on, each once."""
+    """The packages `names` and all that they depend on, each once."""
     found = list(names)
     for name in found:
         found += [need for need in packages[name]["depends"] if need not in found]
@@ -172,7 +172,7 @@ def _add_dependencies(names: list[str], packages: dict[str, Any]) -> list[str]:
 
 
 def _entry(path: Path, released: dict[str, Any]) -> dict[str, Any]:
-    """What the lock file says of a wheel: its own words, and the modules by which Pyodide knows it, if it does."""
+    """What the lock file says about a wheel: its own words, and the modules by which Pyodide knows it, if it does."""
     (about,) = metadata.distributions(path=[str(path)])
     name = canonicalize_name(about.name)
     needs = [Requirement(need) for need in about.requires or []]
@@ -188,8 +188,8 @@ def _entry(path: Path, released: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page(out: Path, wanted: list[str]) -> None:
-    """Make the page tell the state until the kernel is ready, and request its files while JupyterLab is loading; one
-    document at a time.
+    """Make the page show the state until the kernel is ready, and request its files while JupyterLab is loading; show
+    one document at a time.
     """
     shutil.copy(Path(__file__).parent / "assets" / "starting.js", out / "lab" / "starting.js")
     page = out / "lab" / "index.html"

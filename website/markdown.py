@@ -40,7 +40,7 @@ def html(text: str, at: str, pages: dict[str, str]) -> str:
     tokens = markdown.parse(text)
     _adapt(tokens, at, pages)
     written = str(markdown.renderer.render(tokens, markdown.options, {}))
-    return re.sub(r"<th[^>]*></th>", "<td></td>", written)  # a heading without words is none
+    return re.sub(r"<th[^>]*></th>", "<td></td>", written)  # a heading without words is not one
 
 
 def address(link: str, at: str, pages: dict[str, str]) -> str:

@@ -22,12 +22,12 @@ from .run_notebooks import execute
 
 HERE = Path(__file__).parent
 NOTE = re.compile(r'<p class="ge-note">.*?</p>', re.DOTALL)
-"""What a saved explorer says of itself, where there is no site around it."""
+"""What a saved explorer says about itself, where there is no site around it."""
 LAB = "lab/lab/index.html?path={name}"
 
 
 def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
-    """Write all pages into `out`. only: names of notebooks, where a few are enough, as for a test."""
+    """Write all pages into `out`. only: names of notebooks, if a few are enough, as in a test."""
     sources = _sources(root)
     pages = {at: _page_of(at) for at in sources}
     for folder in ("live", "assets", "notebooks", "exercises", "docs", "benchmarks"):
@@ -77,7 +77,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
 
 
 def _front(readme: str, pages: dict[str, str]) -> str:
-    """What a reader finds who is there already: of the README the two tables, and no word on how to come here."""
+    """For a reader who is already here: the README's two tables, and not a word on how to get here."""
     sections = re.findall(r"^## (?:The course|Exercises)\n.*?(?=^## )", readme, re.MULTILINE | re.DOTALL)
     body = markdown.html(_text("front.md"), "website/front.md", pages | {"website/front.md": "index.html"})
     return body.replace("<p>{tables}</p>", markdown.html("".join(sections), "README.md", pages))
@@ -135,7 +135,7 @@ def _title(body: str) -> str:
 
 
 def _banner(notebook: Any, lab: str, elsewhere: str) -> str:
-    """What a page's reader can do with it. lab: where the lab has it, "" without a lab; elsewhere: `hosted.links`."""
+    """What a reader can do with a page. lab: where the lab has it, "" without; elsewhere: `colab_kaggle.links`."""
     if not lab:
         return (
             '<p class="banner">Charts and questions work here. To run all of it, open the notebook on your machine: '
@@ -173,7 +173,7 @@ def _next(at: str, notebooks: list[str], pages: dict[str, str]) -> str:
 def _sections(page: str, title: str, body: str) -> list[list[str]]:
     """[page, anchor, title, heading, text] for each heading.
 
-    Of code on a page of docs the text has each name once, such as that of a module: one looks for what one has seen.
+    From code on a page of docs the text has each name once, such as a module's: people look for what they have seen.
     """
     body = re.sub(r"<(script|style|svg)\b.*?</\1>", " ", body, flags=re.DOTALL)
     body = re.sub(r'<div class="after">|<div class="tools">.*?</div>', " ", body, flags=re.DOTALL)

@@ -1,7 +1,7 @@
-"""What of a notebook its page shows: not what only those need who run it in Jupyter, nor what is true elsewhere alone.
+"""What a page shows of its notebook: not what only those who run it in Jupyter need, nor what is true only elsewhere.
 
-A cell with the tag `remove-cell`, as Jupyter Book has it, is about running: keys, menus, what is installed. `progress`
-tells how its own learner stands, and where the site is built nobody has answered anything.
+A cell with the tag `remove-cell`, as in Jupyter Book, is about running: keys, menus, what is installed. `progress` says
+how its own learner stands, and where the site is built nobody has answered anything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TAG = "remove-cell"
 
 _PROGRESS = re.compile(r"^progress\(", re.MULTILINE)
 _UNCOMMENT = "take the first # away for a hint; "
-"""What a page has a button for."""
+"""Words that a page has a button for instead."""
 
 
 def leave_out(notebook: Any) -> None:

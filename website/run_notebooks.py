@@ -64,7 +64,7 @@ def _run(root: Path, path: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as home:
         ways = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "GPIPE_EDU_HOME": home, "PYTHONPATH": ways, "OMP_NUM_THREADS": "1"}
-        environment.pop("MPLBACKEND", None)  # with another than its own a kernel shows no plots
+        environment.pop("MPLBACKEND", None)  # a kernel shows no plots with any but its own
         client = NotebookClient(
             notebook,
             timeout=SECONDS,
@@ -78,7 +78,7 @@ def _run(root: Path, path: Path, folder: Path) -> None:
 
 
 def _cells_that_need_pytorch(root: Path, path: Path, notebook: Any) -> list[str]:
-    """Their ids. Of an exercise: those that its solution needs, since without one most cells fail anyway."""
+    """Their ids. In an exercise, those that its solution needs, since without one most cells fail anyway."""
     if not needs_pytorch(notebook):
         return []
     master = root / "solutions" / f"{path.stem}.py"

@@ -1,7 +1,7 @@
 """What pages fetch of Python and its packages: the lab's archives without what their cells hardly ever import.
 
 A page's Python is fetched while somebody waits for a first result, and two thirds of the wait are bytes. What is taken
-out is packed beside (`live/lazy_modules.py`), but for files that no Python reads.
+out is packed separately (`live/lazy_modules.py`), except files that no Python reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .live.lazy_modules import ARCHIVES, archive_of
 SLIM_LOCK, SLIM_LIBRARY = "pages-lock.json", "pages_stdlib.zip"
 _SLIM = ("numpy", "gpipe-edu")
 _NEVER_READ = re.compile(r".*\.(pyi|pxd|h|a|c)$|.*-info/(licenses/.*|RECORD)$|solutions/__pycache__/.*")
-"""For compilers and type checkers. The licences stay in the lab's archive, which lies beside."""
+"""For compilers and type checkers. The licences stay in the lab's archive, which is beside it."""
 _COMPILED = re.compile(r"(.*)__pycache__/(\w+)\.cpython-\d+\.pyc")
 
 
@@ -26,7 +26,7 @@ _Files = list[tuple[zipfile.ZipInfo, bytes]]
 
 
 def write(folder: Path) -> None:
-    """Beside the lab's files in `folder`, where Pyodide is: a standard library, wheels and a lock for pages."""
+    """Write a standard library, wheels and a lock for pages beside the lab's files in `folder`, where Pyodide is."""
     lock = json.loads((folder / LOCK).read_text(encoding="utf-8"))
     beside: dict[str, _Files] = {name: [] for name in ARCHIVES}
     _write(folder / SLIM_LIBRARY, _kept(folder / STANDARD_LIBRARY, beside))
@@ -43,11 +43,11 @@ def write(folder: Path) -> None:
 
 
 def _kept(archive: Path, beside: dict[str, _Files]) -> _Files:
-    """What of an archive pages fetch at once; the rest is added to `beside`."""
+    """What pages fetch from an archive at once; the rest is added to `beside`."""
     kept: _Files = []
     with zipfile.ZipFile(archive) as files:
         entries = [entry for entry in files.infolist() if not _NEVER_READ.match(entry.filename)]
-        # Sources beside what was compiled of them would be fetched for tracebacks alone.
+        # Sources beside their compiled modules would be fetched only for tracebacks.
         sources = {found[1] + found[2] + ".py" for entry in entries if (found := _COMPILED.fullmatch(entry.filename))}
         for entry in entries:
             if entry.filename in sources:
@@ -59,7 +59,7 @@ def _kept(archive: Path, beside: dict[str, _Files]) -> _Files:
 
 
 def module_of(file: str) -> str:
-    """The module that a file of an archive belongs to, for data its package: numpy/ma/core.pyc is numpy.ma.core."""
+    """The module that a file in an archive belongs to, for data the package: numpy/ma/core.pyc is numpy.ma.core."""
     return re.sub(r"\.pyc?$", "", file).replace("/", ".")
 
 

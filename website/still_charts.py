@@ -1,7 +1,7 @@
 """Still charts of a lesson inside its page: sharp, read by a screen reader, light or dark as the page is.
 
-Each is drawn twice from the same numbers, once for a laptop and once for a phone, where a picture that was only shrunk
-could not be read. The page shows the one that fits.
+Each is drawn twice from the same numbers, once for a laptop and once for a phone, where a merely shrunk picture could
+not be read. The page shows the one that fits.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def plot(figure: Any) -> str:
     draw: Any = pylabtools.print_figure
     wide = draw(figure, base64=True)
     with _as_on_a_phone(figure):
-        narrow = draw(figure, base64=True, dpi=2 * _PER_INCH)  # a phone's screen is fine
+        narrow = draw(figure, base64=True, dpi=2 * _PER_INCH)  # a phone's screen has fine pixels
     return (
         f'<picture><source media="{_ON_PHONES}" srcset="data:image/png;base64,{narrow.strip()}">'
         f'<img src="data:image/png;base64,{wide.strip()}" alt="{escape(repr(figure))}"></picture>'
@@ -114,7 +114,7 @@ def plot(figure: Any) -> str:
 
 @contextmanager
 def _as_on_a_phone(figure: Any) -> Iterator[None]:
-    """Meanwhile the figure is as wide as a phone, and panels that stood side by side stand below each other."""
+    """Meanwhile the figure is as wide as a phone, and panels that were side by side are below each other."""
     from matplotlib.gridspec import GridSpec
     from matplotlib.text import Text
 

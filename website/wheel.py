@@ -10,7 +10,7 @@ import gpipe_edu
 LEFT_OUT = "py.typed"
 
 NEEDED = ("numpy", "threadpoolctl", "cloudpickle", "packaging", "anywidget", "ipywidgets", "markdown-it-py")
-"""Not matplotlib, a third of all that would be fetched: a cell that imports what draws with it brings it along."""
+"""Not matplotlib, which would be a third of what is fetched: a cell that imports what draws with it brings it in."""
 
 
 def build(root: Path, folder: Path) -> Path:

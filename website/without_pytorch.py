@@ -1,7 +1,7 @@
 """Which cells of a notebook run on its page: all are tried, in this order, by what a page runs them with.
 
-`python -m website.without_pytorch notebook.ipynb` prints the ids of those that fail, as JSON, last. It takes itself for
-a browser's Python: no PyTorch, no process, no thread. A cell that fails leaves no names behind, since on its page it
+`python -m website.without_pytorch notebook.ipynb` prints the ids of those that fail, as JSON, last. It acts as a
+browser's Python: no PyTorch, no process, no thread. A cell that fails leaves no names behind, since on its page it
 does not run at all.
 """
 
@@ -31,7 +31,7 @@ def cells_that_fail(root: Path, notebook: Path) -> set[str]:
 
 
 def _main(notebook: Path) -> None:
-    sys.modules["torch"] = None  # type: ignore[assignment]  # what Python takes for a module that is not there
+    sys.modules["torch"] = None  # type: ignore[assignment]  # which Python takes as a missing module
     sys.platform = "emscripten"
     subprocess.Popen.__init__ = _refuse  # type: ignore[method-assign]
     threading.Thread.start = _refuse  # type: ignore[method-assign]

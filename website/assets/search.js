@@ -1,5 +1,5 @@
-// Search, by MiniSearch: the sections of all pages come when the field is first used, as a script, so that it works by
-// double click too. Enter opens the first hit, arrow keys go through the hits, Escape closes them.
+// Search, by MiniSearch: the sections of all pages come when the field is first used, as a script, so that this works
+// in a page opened by double click, too. Enter opens the first hit, arrow keys go through the hits, Escape closes them.
 
 import MiniSearch from "minisearch";
 
@@ -11,7 +11,7 @@ const ROUND = 60; // characters before the word that was found
 const LENGTH = 150; // characters shown
 
 let index = null; // a promise of it
-let asked = 0; // how often: the answer to an old question is not shown
+let asked = 0; // how many times: the answer to an old question is not shown
 
 function load() {
   index ??= new Promise((done, fail) => {
@@ -33,7 +33,7 @@ function index_of(sections) {
       combineWith: "AND",
       prefix: true,
       fuzzy: (word) => (word.length > 4 ? 0.2 : false),
-      // A heading of one word that is found, as in the glossary, comes before longer ones that have it.
+      // A heading that is just the word, as in the glossary, comes before longer ones that contain it.
       boostDocument: (_id, term, { heading }) => (heading.toLowerCase() === term ? 2 : 1),
     },
   });

@@ -24,7 +24,7 @@
     }
   }
 
-  // What is too wide scrolls; for that it needs the focus, where one has no mouse.
+  // What is too wide scrolls; for those without a mouse, it must be able to have the focus.
   const wide = new ResizeObserver((changes) => {
     for (const { target } of changes) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
   });

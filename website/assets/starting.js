@@ -9,7 +9,7 @@
   const address = new URL(location.href);
   if (!address.searchParams.has("path")) address.searchParams.set("path", last() ?? FIRST);
   history.replaceState(null, "", address); // before JupyterLab reads it
-  const LIST_FILES = "filebrowser:activate"; // JupyterLab does so by itself where it opens what the address says
+  const LIST_FILES = "filebrowser:activate"; // JupyterLab does so by itself when it opens what the address names
   let wanted = address.searchParams.get("path");
 
   const began = Date.now();
@@ -54,7 +54,7 @@
   };
   watch();
 
-  /** When what is wanted is there: JupyterLab opens what was open at the last visit, too, each with a Python of its own. */
+  /** Once the wanted one is there: JupyterLab also opens what was open at the last visit, each with its own Python. */
   function show_it_alone(shell) {
     const open = [...shell.widgets("main")].filter(({ context }) => context?.path?.endsWith(".ipynb"));
     if (!open.some(({ context }) => context.path === wanted)) return;

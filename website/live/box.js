@@ -88,7 +88,7 @@ function offerCosts(kinds) {
 let due = false; // whether something has changed since Python was asked
 let asking = false;
 
-/** One question at a time: what is typed meanwhile is one question more, however many keys it took. */
+/** One question at a time: what is typed meanwhile is one more question, however many keys it took. */
 async function judge() {
   due = true;
   if (asking) return;
@@ -134,7 +134,7 @@ function load() {
     }
   }
   show({ ...BOX.value, says: broken + BOX.value.says });
-  due = asking; // or the answer under way, to what stood here before, would be shown
+  due = asking; // or the answer under way, to what was here before, would be shown
 }
 
 rows.addEventListener("input", changed);

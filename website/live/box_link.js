@@ -1,7 +1,7 @@
 // The state of the box as the end of an address, "#s=F0%20B0&F=2": a link to it shows the same.
 //
-// A state is {rows, costs: {name: text}, kept: null or {rows, costs}}. Costs that are as at first are left out; those of
-// the kept one have "kept." before their name. The oldest links hold rows alone, and still lead where they did.
+// A state is {rows, costs: {name: text}, kept: null or {rows, costs}}. Costs still at their first values are left out; those
+// of the kept one have "kept." before their name. The oldest links hold rows alone, and still lead where they did.
 
 const ROWS = "s";
 const KEPT = "kept";

@@ -10,8 +10,8 @@ import { createWidgets } from "./widgets.js";
 const PAGE = document.body.dataset.page;
 const WORDS = { waits: "waits for Python", runs: "runs ...", done: "ran" };
 const KEYS = "Shift+Enter runs it and goes on; Escape, then Tab, leaves";
-const PATIENCE = 3; // seconds until a cell that runs tells how long it has
-const LONG = 10; // and until it tells why
+const PATIENCE = 3; // seconds until a running cell says how long it has been running
+const LONG = 10; // and until it says why
 
 const widgets = createWidgets();
 let stopped = false;
@@ -77,7 +77,7 @@ function createCell(section, index) {
       showRunning();
     },
 
-    /** Whether it ran to its end. code: instead of what is in it. */
+    /** Run it; returns whether it ran to its end. code: instead of what is in it. */
     async run(code = text) {
       if (cell.needsPyTorch) return false;
       runs += 1;
@@ -190,7 +190,7 @@ function stop() {
   for (const cell of cells) if (cell.state === "done") cell.stand("");
 }
 
-/** An exercise: what stands above, the answer, and then the cell that checks it. Another exercise may be unwritten. */
+/** An exercise: run what is above, the answer, then the cell that checks it. Other exercises may be unwritten. */
 async function check(index, checking) {
   const judge = cells.find((cell) => cell.name === checking);
   const defined = await runUpTo(index, true);
@@ -199,7 +199,7 @@ async function check(index, checking) {
   (defined ? judge : cells[index]).section.querySelector(".outputs").scrollIntoView({ block: "nearest" });
 }
 
-/** What the learner's file says of the exercises of this page. */
+/** Show what the learner's file says about the exercises of this page. */
 function markSolved(text) {
   const kept = readSections(text).exercises ?? {};
   for (const { section } of cells) section.querySelector(".solved").hidden = !kept[section.dataset.exercise]?.passed;

@@ -1,4 +1,4 @@
-// A cell's code becomes an editor when somebody turns to it: CodeMirror, with the colours of the page.
+// A cell's code becomes an editor when somebody goes to it: CodeMirror, with the colours of the page.
 
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";

@@ -20,17 +20,17 @@ from . import page_widgets, wire
 from .typed_schedule import as_csv, judge, recipe
 
 _FETCHED_LATER = {"matplotlib": re.compile(r"\b(matplotlib|gpipe_edu\.view)\b")}
-"""Packages that only some cells need, and what such a cell names."""
+"""Packages that only some cells need, and a pattern for what such a cell names."""
 
 
 def start(post: Callable[[str], None]) -> None:
-    """Before anything else. post: takes what goes to the page while it waits, as JSON."""
+    """To be called first. post: takes what goes to the page while it waits, as JSON."""
     wire.connect(post)
     sys.modules["anywidget"] = page_widgets
 
 
 def cells() -> None:
-    """From now on cells are run; what shows them needs NumPy."""
+    """From now on cells can be run; what shows their results needs NumPy."""
     from . import run_cells
 
     run_cells.start()
@@ -60,7 +60,7 @@ def message(widget: int, content: Any, buffers: Sequence[str] = ()) -> None:
 
 
 def update(widget: int, state: dict[str, Any]) -> None:
-    """What a page has changed of a widget's state."""
+    """Take over what a page has changed in a widget's state."""
     page_widgets.widgets[widget].update(state)
 
 
@@ -90,7 +90,7 @@ def call(request: str) -> str:
     before = _kept()
     try:
         answer = {"value": _CALLS[asked["call"]](**asked["with"])}
-    except Exception as error:  # a page shows a sentence, and no stack
+    except Exception as error:  # a page shows a sentence, not a stack trace
         answer = {"error": f"{type(error).__name__}: {error}"}
     after = _kept()
     return json.dumps(answer if after == before else {**answer, "kept": after})

@@ -1,4 +1,4 @@
-"""What a page's Python does not fetch at its start: it is fetched, and put in its place, when a cell imports it.
+"""What a page's Python does not fetch at its start, but fetches and puts in place when a cell imports it.
 
 `website/slim.py` takes these modules out of what pages fetch, and packs them.
 """
@@ -67,7 +67,7 @@ ARCHIVES = {
         *("gpipe_edu.course.submitted_notebook", "gpipe_edu.puzzles.command"),
         *(f"{_TASKS}.{exercise}" for exercise in ("ex04_checkpoint", "ex05_stages", "ex05_wrapper")),
         *(f"{_TASKS}.{exercise}" for exercise in ("ex10_processes", "ex14_buffer")),
-        # Their page asks its questions, so what is said stays.
+        # Their page asks questions, so their sentences are not left out.
         *(
             f"{_TASKS}.{exercise}.{module}"
             for exercise in ("ex13_ring", "ex13_zero1")
@@ -77,7 +77,7 @@ ARCHIVES = {
         *(f"gpipe_edu.judge.guest.{module}" for module in ("processes", "remote_layers", "traced_layers")),
     ),
 }
-"""Names of modules by the archive that has them; those of codecs are too many."""
+"""Names of modules by the archive that has them; codecs are too many to be listed."""
 
 _CODECS = {
     *("aliases", "ascii", "base64_codec", "charmap", "cp437", "hex_codec", "idna", "latin_1", "punycode"),
@@ -108,7 +108,7 @@ class Finder:
             return None
         if archive not in self._here:
             self._unpack(archive, name)
-        # What is kept of a package may lie elsewhere, in the archive of the standard library.
+        # The rest of its package may be elsewhere, in the archive of the standard library.
         return PathFinder.find_spec(name, ["/".join([self._place, *name.split(".")[:-1]])])
 
     def _unpack(self, archive: str, name: str) -> None:
@@ -123,6 +123,6 @@ class Finder:
 
 
 def fetch_when_imported(fetch: Callable[[str], bytes]) -> None:
-    """From now on. fetch: as for `Finder`."""
+    """From now on, fetch modules when they are imported. fetch: as for `Finder`."""
     place = next(path for path in sys.path if path.endswith("site-packages"))
     sys.meta_path.append(Finder(fetch, place))

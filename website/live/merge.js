@@ -1,7 +1,7 @@
 // Two copies of the learner's file as one: pages and the lab may be open in several tabs, and each has a Python with a copy.
 //
 // The file holds sections, and a section entries: for the puzzle, the levels. Entry by entry, what one tab has changed
-// since both had the same counts, and what neither has stays. Where both have changed a solved level, the better one stays.
+// since the two were equal counts; the rest stays. Where both have changed a solved level, the better one stays.
 
 const SOLVED = "puzzle";
 
@@ -27,14 +27,14 @@ function mergedSection(section, here = {}, there = {}, then = {}) {
   return found;
 }
 
-/** Of two that may have changed the one that has; choose: where both have. */
+/** Of two that may have changed, the one that has; choose: decides where both have. */
 function newer(here, there, then, choose = (one) => one) {
   if (same(here, then)) return there;
   if (same(there, then)) return here;
   return here === undefined || there === undefined ? (here ?? there) : choose(here, there);
 }
 
-/** Less time is better; of as much, fewer hints. */
+/** Less time is better; for equal times, fewer hints. */
 function better(one, two) {
   return (one.makespan - two.makespan || one.hints - two.hints) <= 0 ? one : two;
 }
@@ -50,7 +50,7 @@ function same(one, two) {
 
 const isSection = (value) => value === undefined || (typeof value === "object" && value !== null && !Array.isArray(value));
 
-/** null where the text holds none. */
+/** The sections in a text; null where it holds none. */
 function sections(text) {
   try {
     const found = JSON.parse(text);

@@ -1,6 +1,6 @@
 // A widget's state in the page, with what anywidget promises to the widget's script: get, set, save_changes, send, on, off.
 
-/** python: what python.js creates; number, state: as Python has opened the widget. */
+/** python: what python.js creates; number, state: what Python gave when it opened the widget. */
 export function createModel(python, number, state) {
   const values = { ...state };
   const listeners = new Map();

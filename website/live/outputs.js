@@ -2,7 +2,7 @@
 
 /** show(el, widget): shows a widget. */
 export function createOutputs(place, show) {
-  const lines = new Map(); // those that Python writes over, by number
+  const lines = new Map(); // those that Python overwrites, by number
 
   function add(tag, name) {
     const node = document.createElement(tag);

@@ -21,7 +21,7 @@ widgets: list[AnyWidget] = []
 """Each by its number."""
 
 _sent_scripts: set[str] = set()
-"""Classes whose script the page has."""
+"""Classes whose script the page already has."""
 
 
 def begin_page() -> None:
@@ -30,7 +30,7 @@ def begin_page() -> None:
 
 
 class AnyWidget(traitlets.HasTraits):
-    """A widget's state, and whom to tell of messages from the page. Private names must not be those of our widgets."""
+    """A widget's state, and whom to tell of messages from the page. Private names must differ from our widgets'."""
 
     _esm: ClassVar[str] = ""
     _css: ClassVar[str] = ""
@@ -45,13 +45,13 @@ class AnyWidget(traitlets.HasTraits):
         self.observe(self._pass_on, list(self.trait_names(sync=True)))
 
     def open(self) -> dict[str, Any]:
-        """The state, for a page that from now on is told of each change."""
+        """The state, for a page that from now on is told about each change."""
         self._on_a_page = True
         found: dict[str, Any] = self.trait_values(sync=True)
         return found
 
     def on_msg(self, hear: Callable[..., Any]) -> None:
-        """`hear(widget, content, buffers)` is called with each message of the page."""
+        """`hear(widget, content, buffers)` is called with each message from the page."""
         self._page_listeners.append(hear)
 
     def send(self, content: Any, buffers: Sequence[Any] = ()) -> None:

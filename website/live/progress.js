@@ -1,4 +1,4 @@
-// What the reader has done, counted from the learner's file: on the page of progress, and behind the front page's first button.
+// What the reader has done, counted from the learner's file: on the progress page, and behind the front page's first button.
 
 import { merge } from "./merge.js";
 import { createStore, readSections } from "./store.js";
@@ -13,7 +13,7 @@ function plural(count, word) {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** What the file's text says: of each lesson and exercise whether it is done, and what to go on with. */
+/** What the file's text says: whether each lesson and exercise is done, and what to go on with. */
 function count(text) {
   const { predictions = {}, challenges = {}, exercises = {}, puzzle = {} } = readSections(text);
   const lessons = COURSE.lessons.map((lesson) => {

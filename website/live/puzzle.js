@@ -1,4 +1,4 @@
-// The puzzle as a page: its board stands there with the page and takes moves at once; Python answers them when it is up.
+// The puzzle as a page: its board comes with the page and takes moves at once; Python answers them when it is up.
 
 import "../assets/height.js";
 import { createPuzzle } from "../../gpipe_edu/puzzles/page/js/puzzle_app.js";
@@ -28,7 +28,7 @@ function show(text) {
   const answer = JSON.parse(text);
   puzzle.show(answer);
   if (answer.share) history.replaceState(null, "", `#${encodeURIComponent(answer.share)}`);
-  // Opened again, it is what Python will begin with: not what was said of the last move.
+  // On the next visit it is what Python will begin with, without what was said about the last move.
   if (plain) keep(SHOWN, JSON.stringify({ ...answer, serial: 0, did: "", message: "", accepted: true }));
 }
 
@@ -50,7 +50,7 @@ function open() {
 function send(content) {
   moves += 1;
   if (!document.documentElement.dataset.python) tellKept(`${moves === 1 ? "Your move is" : `Your ${moves} moves are`} kept, and answered when Python is up.`);
-  const packages = content.do === "run" ? ["numpy", "threadpoolctl"] : undefined; // what trains
+  const packages = content.do === "run" ? ["numpy", "threadpoolctl"] : undefined; // which training needs
   open()
     .then(({ number }) => python.ask("message", { widget: number, content }, packages))
     .catch(fail);

@@ -10,7 +10,7 @@ const NEEDS_A_SERVER =
 
 export const store = createStore(new URL(PYTHON.lab, document.baseURI).pathname);
 
-/** Say in the page's line what is going on; "" when Python waits. */
+/** Say in the page's status line what is going on; "" when Python is idle. */
 export function announce(words) {
   document.getElementById("state").textContent = words;
 }
@@ -142,7 +142,7 @@ export function keep(key, text) {
   }
 }
 
-/** Call `start` once when the page has been idle for a while, unless the reader's line is metered. */
+/** Call `start` once when the page has been idle for a while, unless the reader's connection is metered. */
 export function startWhenIdle(start, seconds = 3) {
   if (!navigator.connection?.saveData) setTimeout(start, seconds * 1000);
 }

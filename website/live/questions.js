@@ -5,7 +5,7 @@ import { readSections } from "./store.js";
 
 const SECTION = "predictions"; // of the learner's file
 
-/** tell(text): the learner's file after an answer. */
+/** tell(text): is given the learner's file after an answer. */
 export async function answerQuestions(store, tell) {
   const questions = [...document.querySelectorAll("script.ask")].map((script) => ask(script, store, tell));
   showTarget();
@@ -56,7 +56,7 @@ async function unpack(packed) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 }
 
-/** Fold `part` away, with a button to open it; returns what opens it. */
+/** Fold `part` away, with a button to open it; returns a function that opens it. */
 function fold(part) {
   const button = document.createElement("button");
   button.className = "unfold";

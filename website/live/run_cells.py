@@ -1,4 +1,4 @@
-"""Runs the cells of a page as a notebook would: names stay, the last value is shown, errors are told with their lines.
+"""Runs the cells of a page as a notebook would: names stay, the last value is shown, errors are shown with their lines.
 
 A cell's text is kept under a file name such as "<cell 3>", so that tracebacks and `inspect` find its lines.
 """
@@ -31,7 +31,7 @@ from gpipe_edu.view.theme import THEME
 from . import page_widgets, wire
 
 MOST = 200_000
-"""Characters that one run of a cell may print; a loop that prints for ever must not fill the page."""
+"""Characters that one run of a cell may print; a loop that prints forever must not fill the page."""
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 _FORMS = {
@@ -74,14 +74,14 @@ def start() -> None:
     page_widgets.begin_page()
     _module.__dict__.clear()
     _module.__dict__["__name__"] = "__main__"
-    warnings.filterwarnings("ignore", module="threadpoolctl")  # of Pyodide's, and no reader's business
+    warnings.filterwarnings("ignore", module="threadpoolctl")  # a warning of Pyodide's, no business of a reader
     os.environ |= {"MPLBACKEND": "agg", THEME: PAGE}
     _module.__dict__["input"] = _no_input
     sys.modules["__main__"] = _module
 
 
 def run(cell: str, number: int, code: str) -> dict[str, Any]:
-    """Run a cell. cell: its id on the page; number: how it is called in tracebacks.
+    """Run a cell. cell: its id on the page; number: what it is called in tracebacks.
 
     Gives {"ended": "" if it ran to its end, else how it did}, with "missing" the name that it lacked, if that was it.
     """
@@ -93,7 +93,7 @@ def run(cell: str, number: int, code: str) -> dict[str, Any]:
     with _streams():
         try:
             _execute(code, file, names)
-        except BaseException as error:  # a page ends with its worker, and not by SystemExit
+        except BaseException as error:  # a page ends with its worker, not with SystemExit
             if isinstance(error, NotYet):  # the report has been shown, and says more
                 return {"ended": "not yet", "missing": ""}
             _tell(error, file, names)
@@ -175,12 +175,12 @@ def _made(shown: Any, method: str) -> Any:
 
 
 def _text(shown: object) -> str:
-    """As notebooks do: a long list over several lines."""
+    """The value as text, as notebooks show it: a long list over several lines."""
     return pprint.pformat(shown, width=79) if isinstance(shown, (list, tuple, dict, set)) else repr(shown)
 
 
 def _show_plots() -> None:
-    """Figures that a cell has drawn stand below it; each is shown once."""
+    """Show the figures that a cell has drawn below it, each once."""
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     for number in pyplot.get_fignums() if pyplot else ():
         picture = io.BytesIO()

@@ -12,7 +12,7 @@ export function createStore(lab) {
   const others = new BroadcastChannel(`gpipe_edu ${lab}`);
   let line = Promise.resolve();
 
-  /** One after another, each with a database of its own: one that stays open would keep the lab from changing it. */
+  /** One after another, each opening the database anew: one that stays open would keep the lab from changing it. */
   function inTurn(work) {
     const done = line.then(async () => {
       const database = await open(`JupyterLite Storage - ${lab}`);
@@ -66,7 +66,7 @@ export function createStore(lab) {
   return { read, keep, forget, watch };
 }
 
-/** The sections of the file, by name; none of one that cannot be read. */
+/** The sections of the file, by name; none if it cannot be read. */
 export function readSections(text) {
   try {
     return JSON.parse(text) ?? {};
@@ -78,14 +78,14 @@ export function readSections(text) {
 const FOLDER = { name: "gpipe_edu", path: "gpipe_edu", type: "directory", format: "json", mimetype: "", content: null, size: 0 };
 const RECORD = { name: "progress.json", path: FILE, type: "file", format: "text", mimetype: "application/json" };
 
-/** The file as text: a file that the lab's Python has written first is in base64. */
+/** The file as text; if the lab's Python wrote it first, it is in base64. */
 async function load(table) {
   const { content = "", format } = (await asked(table.get(FILE))) ?? {};
   if (format === "base64") return new TextDecoder().decode(Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0)));
   return typeof content === "string" ? content : JSON.stringify(content, null, 2);
 }
 
-/** Never with a version of ours: the lab counts it up with each of its tables. */
+/** Never with a version of our own: the lab raises it with each of its tables. */
 async function open(name, version) {
   const request = indexedDB.open(name, version);
   request.onupgradeneeded = () => {

@@ -23,10 +23,10 @@ from gpipe_edu.view.gantt.spec import kind_names, spec, stuck_spec
 from gpipe_edu.view.measures import TimeUnit
 
 MOST_OPS: Final = 5000
-"""Of one schedule: above, a browser's Python takes longer to answer than people wait for a key."""
+"""Of one schedule: with more, a browser's Python takes longer to answer than people wait for a key."""
 
 COSTS: Final = {"F": "1", "B": "2", "R": "", "C": "", "I": "", "W": "", "send": "0", "link": "0"}
-"""The costs that one may type, and what stands there first; what is empty takes the default of `Costs`."""
+"""The costs that one may type, and what is there at first; an empty one takes the default of `Costs`."""
 
 _NAMES: Final = {"send": "latency"}
 """What the page calls a cost, where `Costs` has another word."""
@@ -36,7 +36,7 @@ _SHOWN: Final = TimeUnit(1, "")
 
 
 class Judged(NamedTuple):
-    """One typed schedule: what is said of it, whether it cannot run, the letters of its ops, and what can be drawn."""
+    """One typed schedule: a sentence about it, whether it cannot run, the letters of its ops, and what can be drawn."""
 
     says: str
     stuck: bool
@@ -64,7 +64,7 @@ def recipe(**wanted: Any) -> dict[str, str]:
     """A recipe's rows, for the box; or why there are none. wanted: settings as the explorer takes them."""
     try:
         settings = Settings.of(wanted)
-        # How many ops a micro-batch has on one device is the same for all sizes, so a small schedule tells.
+        # How many ops a micro-batch has on one device is the same for all sizes, so a small schedule shows it.
         ops = len(replace(settings, K=1, M=1).build().rows[0]) * settings.K * settings.M
         if ops > MOST_OPS:
             raise ValueError(
@@ -109,7 +109,7 @@ def _judged(name: str, rows: str, costs: tuple[tuple[str, str], ...]) -> Judged:
         return Judged(str(error), stuck=True)
     kinds = "".join(sorted({op.kind for row in typed.rows for op in row}))
     said = problems[0].message if problems else ""
-    # A number that is far too large, as of a key held too long, names more stages than could be drawn.
+    # A number that is far too large, as from a key held too long, names more stages than could be drawn.
     if not 1 <= typed.stages <= MOST_OPS:
         return Judged(said, stuck=True, kinds=kinds)
     try:
@@ -122,7 +122,7 @@ def _judged(name: str, rows: str, costs: tuple[tuple[str, str], ...]) -> Judged:
 
 
 def _parsed(name: str, rows: str) -> tuple[ge.Schedule, str]:
-    """A typed schedule, and what a reader has to know of how it was read. Raises ValueError if it cannot be."""
+    """A typed schedule, and what a reader has to know about how it was read. Raises ValueError if it cannot be."""
     words = len(re.split(r"[\s,]+", rows.strip()))
     if words > MOST_OPS:
         raise ValueError(f"The box has {words} ops, and takes up to {MOST_OPS}.")
@@ -137,7 +137,7 @@ def _figures(drawn: Timeline) -> str:
 
 
 def _costs(typed: Mapping[str, str]) -> Costs:
-    """The costs that somebody typed. Raises ValueError for what is none."""
+    """The costs that somebody typed. Raises ValueError for what is not a cost."""
     given: dict[str, Any] = {}
     for name, text in typed.items():
         values = [_cost(_NAMES.get(name, name), word) for word in text.replace(",", " ").split()]
@@ -164,6 +164,6 @@ def _cost(name: str, word: str) -> float:
 def _chart(drawn: list[Judged]) -> dict[str, Any]:
     """What the interactive chart takes, all on one axis."""
     timelines = [each.drawn for each in drawn if isinstance(each.drawn, Timeline)]
-    # The one that is typed is described by how it differs from the kept one.
+    # The typed one is described by how it differs from the kept one.
     words = differences(timelines[::-1]) if len(timelines) > 1 else []
     return {"error": None, "specs": [each.spec for each in drawn], "words": words}

@@ -1,4 +1,4 @@
-// Shows widgets of Python's with their own scripts, each of which comes once, with the first widget of its class.
+// Shows Python's widgets with their own scripts, each of which comes once, with the first widget of its class.
 
 import { createModel } from "./model.js";
 

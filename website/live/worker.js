@@ -1,4 +1,4 @@
-// Python in a page, as a module worker: it is started by the first message, and answers one after another.
+// Python in a page, as a module worker: the first message starts it, and it answers the others one by one.
 //
 // In: {start: address of Pyodide's folder, files: address of {path: text}, packages}, then {number, packages, request}.
 // Out: {state: what is going on, in words}, {ready: seconds}, {event: JSON}, {number, answer}, {failed: why}.
@@ -18,7 +18,7 @@ async function start({ start: folder, files, packages }) {
     import(`${folder}pyodide.mjs`),
     fetch(`${folder}pages-lock.json`).then((found) => found.json()),
   ]);
-  // Of the package only the archive: what it depends on for other uses would triple what is fetched.
+  // Only the package's own archive: what it needs for other uses would triple what is fetched.
   const archive = fetch(folder + lock.packages["gpipe-edu"].file_name).then((found) => found.arrayBuffer());
   const beside = fetch(files).then((found) => found.json());
   python = await loadPyodide({
@@ -41,7 +41,7 @@ async function start({ start: folder, files, packages }) {
   self.postMessage({ ready: (performance.now() - began) / 1000 });
 }
 
-/** While Python waits, as an import must: a worker may. */
+/** Fetch while Python waits, as an import must; a worker may do so. */
 function fetchAtOnce(address) {
   const request = new XMLHttpRequest();
   request.open("GET", address, false);

@@ -71,7 +71,7 @@ function arrowLines(panel, pairs, strong) {
     const x1 = one.x + one.width;
     const x2 = two.x;
     if (x1 < panel.frame.left || x2 > panel.frame.right) continue;
-    // Between lanes without a memory strip a steep arrow has no room: it goes from mid-box into the other.
+    // Between lanes without a memory strip a steep arrow has no room: it goes from the middle of one box into the next.
     const steep = x2 - x1 < 2 * TIGHT;
     const inside = steep && Math.abs(two.y - one.y) - one.height < TIGHT ? one.height / 2 : 6;
     const y1 = down ? one.y + one.height - inside : one.y + inside;
