@@ -1,10 +1,10 @@
-"""The PyTorch engine of this checkout against that of another one, an older one say, in turn.
+"""The PyTorch engine of this checkout against that of another, such as an older one, in turn.
 
     git worktree add ../before COMMIT
     python -m benchmarks.before_after ../before [ROUNDS]
 
-Each checkout has a process of its own, which makes the steps that it is told to; the ratio is that of the two steps
-next to each other, so a slow moment of the machine hits both. Two equal checkouts say how far chance goes.
+Each checkout has a process of its own, which makes the steps that it is told to; the ratio is that of two steps next to
+each other, so a slow moment of the machine hits both. Two equal checkouts show how much is chance.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a rank's memory grows by with M, micro-batches of one size, where 1F1B has two of them in flight.
+"""How much a rank's memory grows with M, for micro-batches of one size, where 1F1B has two of them in flight.
 
     python -m benchmarks.boundary_memory        # two gloo processes, a minute
 
-A layer makes 8 MB of each micro-batch's number, which cross the one boundary, and their gradients come back; the next
-one takes their mean. So all memory is that of messages, and of the few micro-batches that 1F1B has under way. Printed
-is the peak of the resident memory of each rank, less that before the first step, in boundaries of 8 MB. The C library
-is told to give such blocks back at once: by itself it keeps them, for their like, and can seldom use them again.
+One layer makes 8 MB out of each micro-batch's number, which cross the one boundary, and their gradients come back; the
+next layer takes their mean. So all memory is that of messages, and of the few micro-batches that 1F1B has under way. It
+prints the peak of each rank's resident memory, less that before the first step, in boundaries of 8 MB. The C library is
+told to give such blocks back at once: by default it keeps them for blocks of the same size, and can seldom reuse them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Wide(nn.Module):
         self.weight, self.back = nn.Parameter(torch.ones(1)), back
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (N, 1), or (N, many) on the way back."""
+        """x: (N, 1), or (N, many) if `back`."""
         return x.mean(1, keepdim=True) * self.weight if self.back else self.weight * x.expand(-1, BYTES // 4)
 
 

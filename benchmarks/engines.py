@@ -9,7 +9,7 @@ pipeline keeps K devices busy M/(M+K-1) of the time, so that share of the contro
     python -m benchmarks.engines            # needs torchgpipe==0.0.7 for its rows; about four minutes
 
 GPipe's order holds all activations at once; glibc gives them back to the system after the step, and the next one pays
-for page faults. To see how much, let it keep the memory, by the environment of the command:
+for page faults. To see how much, let it keep the memory, with this in the command's environment:
 
     MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=33554432
 

@@ -1,7 +1,7 @@
 """How far off a mini-batch's gradient is, by the number of micro-batches and by the type in which it is added up.
 
 bf16 has 8 binary digits: a sum that is 256 times as large as what comes next no longer grows. So a pipe adds up in fp32
-unless told otherwise. Both are held against the gradient of the same weights in float64. Nothing is timed.
+unless told otherwise. Both are compared with the gradient of the same weights in float64. Nothing is timed.
 
     python -m benchmarks.gradient_error
 """

@@ -1,8 +1,8 @@
 """How long a class takes to grade: to the first row, in all, and of the processors.
 
 Why: a teacher waits for it. The class has the course's own solutions, right answers that nobody else has, answers of
-the bank of wrong ones, stubs and hostile answers; equal ones are judged once. What others do on this machine counts
-on the clock, so read the seconds of CPU, and the load beside them.
+the bank of wrong ones, stubs and hostile answers; equal ones are judged once. The clock also counts what others do
+on this machine, so read the seconds of CPU, and the load beside them.
 
     python -m benchmarks.grading    # 40 students: all exercises with one seed, and those without torch with three
 """
@@ -28,8 +28,8 @@ LIGHT: Final = ("01", "02", "06", "07", "09")
 
 
 class Took(NamedTuple):
-    """first, all: seconds on the clock. cpu: seconds of all processes. judged: how many, each with each seed, and again
-    those that build on a wrong one."""
+    """first, all: seconds on the clock. cpu: seconds of all processes. judged: how many answers, once for each seed,
+    and again those that build on a wrong one."""
 
     first: float
     all: float

@@ -1,10 +1,10 @@
 """Change places of the package at random, one at a time, and list the changes that no test of their room notices.
 
-    python benchmarks/mutate.py --places 100 --seed 3            # prints the seed, and what lived as a table
+    python benchmarks/mutate.py --places 100 --seed 3            # prints the seed, and a table of what survived
     python benchmarks/mutate.py --under gpipe_edu/sizing -- -m "not slow"
 
-What stands behind -- goes to pytest. All happens in a copy of the tree in a temporary folder, so neither an error nor
-Ctrl-C leaves a change behind. What lived is for a person to judge: some changes mean the same, some do not matter.
+What follows -- goes to pytest. All happens in a copy of the tree in a temporary folder, so neither an error nor Ctrl-C
+leaves a change behind. What survived is for a person to judge: some changes mean the same, some do not matter.
 
 Not mutmut: it puts a switch into every function, while the course reads the sources of functions, counts frames, and
 runs half of its code in processes of its own; and it must first run all tests to learn which one calls what. Not
@@ -45,7 +45,7 @@ COMPARED = {
 
 
 class Mutant(NamedTuple):
-    """A file, the bytes from `start` to `end` in it, and what stands there instead."""
+    """A file, the bytes from `start` to `end` in it, and what replaces them."""
 
     path: Path
     line: int
@@ -77,7 +77,7 @@ def mutants(path: Path) -> list[Mutant]:
 
 
 def changes(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """Nodes of code that runs, and what stands in the place of each."""
+    """Nodes of code that runs, and what replaces each."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.JoinedStr | ast.AnnAssign | ast.arg):  # no places inside of an f-string; no types
             continue

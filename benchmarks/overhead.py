@@ -1,9 +1,9 @@
 """What the engine itself costs per op: tiny layers, so that nearly all the time is the engine's and PyTorch's own.
 
 Why: an op of a real model takes milliseconds; the engine's share of it must not show. Layers of Linear(8) do almost
-nothing, K=4 and M=32 make many ops. Beside each schedule stand the same ops in the same order without an engine, bare
+nothing, K=4 and M=32 make many ops. Beside each schedule are the same ops in the same order without an engine, bare
 calls of PyTorch in one thread: that is the floor. What one device takes for the same micro-batches, in one graph each,
-is taken off both in the last column.
+is subtracted from both in the last column.
 
     python -m benchmarks.overhead
 """

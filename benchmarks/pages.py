@@ -33,7 +33,7 @@ FORGET = """async () => {
   localStorage.clear();
   for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name);
 }"""
-"""What was typed and solved; what was fetched stays."""
+"""Forgets what was typed and solved; what was fetched stays."""
 
 Step = tuple[str, float]
 
@@ -61,7 +61,7 @@ class Line:
 
 
 def behind(line: Line) -> type[serve.Handler]:
-    """What answers for the site's server behind the line."""
+    """The handler that answers for the site's server behind the line."""
 
     class Slowly:
         def __init__(self, file: Any) -> None:

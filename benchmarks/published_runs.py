@@ -5,8 +5,8 @@
     python -m benchmarks.published_runs --fit      # twenty times, fitted on one half of the runs, judged by the other
     python -m benchmarks.published_runs --draw     # docs/pictures/published_runs.svg and published_residuals.svg
 
-Those of held_out_runs.toml are planned, too; nothing is fitted to them. Nothing is timed. docs/published_runs.md tells
-what comes out.
+Those of held_out_runs.toml are planned, too; nothing is fitted to them. Nothing is timed. docs/published_runs.md has
+the results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "attention": "fused",
     "relative": False,
 }
-"""What a group of the runs that are held out leaves out."""
+"""Defaults for what a group of held-out runs leaves out."""
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MACHINES: dict[str, tuple[str, dict[str, float]]] = {
     "a100-80": ("a100", {}),
@@ -88,7 +88,7 @@ def held_out() -> list[Run]:
 
 
 def _seconds(told: dict[str, Any]) -> float:
-    """The step of a run of which its source tells that, tokens per second, or operations per second of a device."""
+    """The step of a run whose source gives that, tokens per second, or a device's operations per second."""
     tokens = told["data"] * told["micro_batch"] * told["micro_batches"] * told["context"]
     if "tokens_per_second" in told:
         return float(tokens / told["tokens_per_second"])
@@ -140,7 +140,7 @@ def plan(told: dict[str, Any]) -> Plan:
 
 
 def cut(told: dict[str, Any]) -> list[int] | None:
-    """The layers of each stage, where a run tells its cut. "blocks": equally many blocks each, as in Megatron-LM, the
+    """The layers of each stage, where a run has a cut. "blocks": equally many blocks each, as in Megatron-LM, the
     embedding with the first and the head with the last; "slots": these two take the place of a block each."""
     stages, blocks = told["pipeline"] * told["virtual"], told["blocks"]
     if told.get("cut") == "slots":

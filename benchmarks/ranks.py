@@ -2,17 +2,17 @@
 
 Each schedule is run in rounds of three steps, on the same processes and with the same ops in the same order: by
 PyTorch's own class for it, driven directly with static shapes; by PyTorch's runtime for schedules of any order, driven
-directly, too; and by our `Pipeline.step`, which stands on that runtime. So what we add is told apart from what PyTorch
-takes for running any order. Which comes first changes every round, so a slow moment of the machine hits all; what
-counts is the ratio within a round. Behind the median of the ratios stands the interval that has the true median with a
-probability of 95 %: a row says that we cost less than 3 % only if this interval ends below 1.03.
+directly, too; and by our `Pipeline.step`, which is built on that runtime. This separates what we add from what PyTorch
+takes to run any order. Which comes first changes every round, so a slow moment of the machine hits all; what counts is
+the ratio within a round. After the median of the ratios comes the interval that has the true median with a probability
+of 95 %: a row says that we cost less than 3 % only if this interval ends below 1.03.
 
     python -m benchmarks.ranks [ROUNDS [N]]     # with nothing else on the machine; 31 rounds, N = 512: four minutes
 
-Each process has one BLAS thread. Ranks start a step together, from a barrier, and it ends with the latest of them; how
-they are told to start is no part of it. CPU time (user and system, of all ranks together) stands beside the wall clock:
+Each process has one BLAS thread. Ranks start a step together, from a barrier, and it ends with the latest of them;
+telling them to start is not part of it. CPU time (user and system, of all ranks together) stands beside the wall clock:
 on a busy machine, or with more ranks than cores, a wait for a core is no cost of ours, and CPU time leaves it out.
-gloo's own threads are in it. Bytes are those that the loopback interface has carried in a step, with TCP's own.
+It includes gloo's own threads. Bytes are those that the loopback interface carried in a step, including TCP's own.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def works(name: str, rank: int, K: int, N: int) -> dict[str, Work]:
 
 
 def same_gradients(pieces: Any, weights: Any) -> None:
-    """What is compared does the same."""
+    """Check that what is compared does the same."""
     expected = [weight.grad for weight in nn.ModuleList(pieces).parameters()]
     for weight, grad in zip(weights, expected, strict=True):
         torch.testing.assert_close(weight.grad, grad)
@@ -207,7 +207,7 @@ class Processes:
 
 
 def carried() -> float:
-    """Bytes that the loopback interface has sent so far; not a number where the system does not count them so."""
+    """Bytes that the loopback interface has sent so far; NaN where the system does not count them this way."""
     with suppress(OSError):
         for line in Path("/proc/net/dev").read_text().splitlines():
             name, _, counts = line.partition(":")
@@ -239,7 +239,7 @@ def measure(K: int, N: int, rounds: int) -> None:
 
 
 def ratio(theirs: Sequence[float], ours: Sequence[float]) -> str:
-    """Pair by pair: the median, and between which two of the sorted ratios the true one is in 95 of 100 cases."""
+    """Pair by pair: the median, and the two sorted ratios between which the true one lies in 95 of 100 cases."""
     found = sorted(b / a for a, b in zip(theirs, ours, strict=True))
     place = max(0, int(len(found) / 2 - 0.98 * len(found) ** 0.5))
     return f"{statistics.median(found):.3f} ({found[place]:.3f} to {found[-1 - place]:.3f})"

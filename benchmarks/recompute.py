@@ -1,6 +1,6 @@
 """Recompute nothing, the attention scores, or everything: memory and time of a step under 1F1B.
 
-Memory is what autograd stores between the ops, counted; selective recompute has one block's scores for a moment on top,
+Memory is what autograd stores between the ops, counted; selective recompute has one block's scores on top for a moment,
 which are shown beside it. Operations are counted on paper (gpipe_edu.sizing). Times are taken in turn.
 
     python -m benchmarks.recompute

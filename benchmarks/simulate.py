@@ -32,7 +32,7 @@ OPS_PER_CASE = 300_000
 
 
 def fresh(schedule: ge.Schedule) -> ge.Schedule:
-    """The same schedule without anything that an earlier check has remembered."""
+    """The same schedule without anything that an earlier check stored in it."""
     return ge.Schedule(schedule.rows, name=schedule.name)
 
 

@@ -1,11 +1,11 @@
 """The site in a real browser: from opening it to a chart that moves, and to a schedule of one's own that has run.
 
-Why: who only wants to see what this is about leaves after seconds, so they and the bytes are counted, each time with a
-browser that has never been there, and once more with the same one.
+Why: people who only want to see what this is about leave after seconds, so seconds and bytes are counted, each time
+with a browser that has never been there, and once more with the same one.
 
     make site && python -m benchmarks.site          # needs Chromium; about five minutes
 
-Seconds of the processor are those of the browser, of the server of files and of this script, all together.
+Seconds of the processor are those of the browser, the file server and this script together.
 """
 
 from __future__ import annotations

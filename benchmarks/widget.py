@@ -6,7 +6,7 @@ and answers, and the page draws; a key on the time scrubber never leaves the pag
     python -m benchmarks.widget            # needs Chromium and requirements-dev.txt; about two minutes
 
 The clock runs in the page: from the key's event to the first message after the animation frame that follows the change
-of the chart. A browser hands out messages after it has painted the frame. Frames are not held back for the 60 Hz of a
+of the chart. A browser delivers messages after it has painted the frame. Frames are not held back for the 60 Hz of a
 display, which would add its own 0 to 17 ms.
 """
 
