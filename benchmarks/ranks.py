@@ -10,9 +10,10 @@ of 95 %: a row says that we cost less than 3 % only if this interval ends below 
     python -m benchmarks.ranks [ROUNDS [N]]     # with nothing else on the machine; 31 rounds, N = 512: four minutes
 
 Each process has one BLAS thread. Ranks start a step together, from a barrier, and it ends with the latest of them;
-telling them to start is not part of it. CPU time (user and system, of all ranks together) stands beside the wall clock:
-on a busy machine, or with more ranks than cores, a wait for a core is no cost of ours, and CPU time leaves it out.
-It includes gloo's own threads. Bytes are those that the loopback interface carried in a step, including TCP's own.
+telling them to start is not part of it. CPU time (user and system, of all ranks together) is given beside the wall
+clock: on a busy machine, or with more ranks than cores, a wait for a core is no cost of ours, and CPU time, which
+includes gloo's own threads, leaves it out. Bytes are those that the loopback interface carried in a step, including
+TCP's own.
 """
 
 from __future__ import annotations

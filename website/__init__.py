@@ -5,7 +5,7 @@ the pages they save of themselves and questions into ones that answer by themsel
 `lab.py` the lab. Pages open with a double click: plain scripts, no module, no request. Everything between a question
 and the next heading is folded until the question is answered; without scripts all is open. Pages and nbval do not share
 runs, because a page's run has different widgets. The puzzle and the box for a schedule (`in_page.py`) ask Python in the
-page, which is in `live/`: what stands there first is written into the page, and what a reader does is kept until Python
+page, which is in `live/`: what is there first is written into the page, and what a reader does is kept until Python
 answers.
 
 In the lab Python is Pyodide, from npm, with a lock file of our own that lists this package and what it needs, as each

@@ -42,7 +42,7 @@ def html(notebook: Any, at: str, pages: dict[str, str]) -> str:
 
 
 def _split_at_heading(source: str) -> tuple[str, str]:
-    """What stands before the first heading, and the rest: a new part, which no question above it hides."""
+    """What comes before the first heading, and the rest: a new part, which no question above it hides."""
     inside, lines = False, source.splitlines(keepends=True)
     for i, line in enumerate(lines):
         inside ^= line.startswith("```")

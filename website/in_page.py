@@ -28,7 +28,7 @@ NUMPY = ("numpy", "threadpoolctl", "cloudpickle", "markdown-it-py", "packaging")
 """The packages that cells need. matplotlib comes with the first cell that draws with it."""
 
 ROWS: Final = "F0 F1 F2 B0 B1 B2\nF0 B0 F1 B1 F2 B2"
-"""The schedule that stands in the box; one change makes it hang."""
+"""The schedule in the box at first; one change makes it hang."""
 
 
 def puzzle(with_python: bool) -> str:

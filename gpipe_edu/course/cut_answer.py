@@ -263,7 +263,7 @@ def _statements(cell: Cell, text: str) -> Iterator[_Statement]:
 def _text(lines: list[bytes], node: ast.stmt, first: int) -> str:
     """The lines of a statement; in a line with several statements, its own part only. lines: encoded, as ast counts."""
     last = node.end_lineno or first
-    begin = node.col_offset if first == node.lineno else 0  # more than 0 behind a semicolon
+    begin = node.col_offset if first == node.lineno else 0  # more than 0 after a semicolon
     if first == last:
         return lines[first - 1][begin : node.end_col_offset].decode(errors="ignore")
     part = [lines[first - 1][begin:], *lines[first : last - 1], lines[last - 1][: node.end_col_offset]]

@@ -16,7 +16,7 @@ from gpipe_edu.schedule import gpipe
 from gpipe_edu.timeline import peak_memory, simulate
 
 _SIZES: Final = ((1024, 32, 4, 8), (360, 24, 3, 5), (64, 8, 2, 16))
-"""N, L, K and M, so chosen that no two slips give the same number everywhere."""
+"""N, L, K and M, chosen so that no two slips give the same number everywhere."""
 _OPEN: Final = "there is still a `...` in it"
 
 

@@ -261,7 +261,7 @@ class Plan:
         return _sums(left, collect) if self.zero else tuple(left)
 
     def _rings(self, each: int, parameters: Sequence[float]) -> list[float]:
-        """Seconds of half an all-reduce of `each` bytes for so many parameters, among devices that hold the same."""
+        """Seconds of half an all-reduce of `each` bytes for so many parameters, among devices with the same ones."""
         machine, apart = self.job.machine, self.group.tensor
         known = {count: machine.ring(each * count, self.ranks, apart) for count in set(parameters)}
         return [known[count] for count in parameters]

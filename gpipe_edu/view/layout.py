@@ -317,7 +317,7 @@ def _holds(level: Sequence[tuple[float, float]]) -> str:
 
 
 def _peaks_title(width: float) -> str:
-    """The heading of the numbers behind the lanes; a narrow picture has room for one word."""
+    """The heading of the numbers right of the lanes; a narrow picture has room for one word."""
     return "peak" if width < NARROW else "peak in flight"
 
 

@@ -106,7 +106,7 @@ def heading(timeline: Timeline, shown: TimeUnit, title: str | None = None) -> li
 
 
 def figures(timeline: Timeline, shown: TimeUnit) -> list[str]:
-    """The figures that stand beside every chart, in pieces; a bubble alone misleads, so useful work goes with it."""
+    """The figures beside every chart, in pieces; a bubble alone misleads, so useful work goes with it."""
     pieces = [
         f"makespan {shown.show(timeline.makespan)}",
         f"bubble {timeline.bubble_fraction:.1%} (idle / total)",

@@ -67,5 +67,5 @@ def ground_of(theme: str) -> Ground:
 
 
 def label_colour(kind: str) -> str:
-    """The text colour of a box of this kind; that of a checkpointed backward stands on its backward part."""
+    """The text colour of a box of this kind; that of a checkpointed backward is on its backward part."""
     return PAINTS["B" if kind == "C" else kind].text

@@ -23,7 +23,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def theme_under(ax: Axes) -> str:
-    """ "dark" if the axes stand on dark paper of ours, else "light"."""
+    """ "dark" if the axes are on dark paper of ours, else "light"."""
     from matplotlib.colors import same_color
 
     figure = ax.get_figure(root=True)

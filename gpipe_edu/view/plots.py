@@ -99,7 +99,7 @@ def plot_lines(
     if len(x) <= _NAMED:
         ax.set_xticks(list(x), [f"{value:g}" for value in x])
     elif not doubling and all(value == int(value) for value in x):
-        ax.locator_params(axis="x", integer=True)  # there is no half a training step
+        ax.locator_params(axis="x", integer=True)  # there are no half training steps
     _finish(ax, across, up, title, legend="inside" if len(lines) > 1 else "")
     if within is not None:
         ax.set_ylim(within)

@@ -108,7 +108,7 @@ def slide(
 ) -> Slide:
     """Charts that follow a slider: `draw(value)`, a `ge.compare(...)`, for one of the values at a time.
 
-    label: what the slider turns; unit: what stands after its values. start: the index of the value that it starts at.
+    label: what the slider turns; unit: what follows its values. start: the index of the value that it starts at.
     Raises ValueError for fewer than two values, or a start that is not one of their indices.
     """
     if len(values) < 2:

@@ -5,7 +5,7 @@ import { download } from "../../gpipe_edu/view/js/download.js";
 import { isMine, readLink, writeLink } from "./box_link.js";
 import { announce, createPython, startWhenIdle } from "./python.js";
 
-const BOX = JSON.parse(document.getElementById("box").textContent); // {rows, offer, value}: what stands there first
+const BOX = JSON.parse(document.getElementById("box").textContent); // {rows, offer, value}: what is there first
 const { offer } = BOX;
 const part = (name) => document.getElementById(name);
 const [rows, says, chart] = [part("rows"), part("says"), part("chart")];
@@ -121,7 +121,7 @@ function changed() {
   judge();
 }
 
-/** What the address says; "" is the schedule that stands there first. */
+/** What the address says; "" is the schedule that is there first. */
 function load() {
   let broken = "";
   fill({ rows: BOX.rows, costs: offer.costs, kept: null });

@@ -9,7 +9,7 @@ const KEPT = "kept";
 /** Whether the end of an address is meant for the box: other pages and headings have theirs. */
 export const isMine = (hash) => hash.startsWith(`#${ROWS}=`);
 
-/** first: the costs that stand there first. */
+/** first: the costs that are there first. */
 export function writeLink({ rows, costs, kept }, first) {
   const parts = [[ROWS, rows], ...differing(costs, first)];
   if (kept) parts.push([KEPT, kept.rows], ...differing(kept.costs, first).map(([name, text]) => [`${KEPT}.${name}`, text]));

@@ -55,7 +55,7 @@ function createCell(section, index) {
       if (begins) {
         cell.stand("runs");
         if (!asks()) {
-          place.style.minHeight = `${place.offsetHeight}px`; // what stands below must not jump
+          place.style.minHeight = `${place.offsetHeight}px`; // what is below must not jump
           outputs.clear();
         }
       } else if (asks()) return;

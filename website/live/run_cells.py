@@ -191,7 +191,7 @@ def _show_plots() -> None:
 
 
 def _tell(error: BaseException, file: str, names: dict[str, Any]) -> None:
-    """Send an error in its own words, with those of its lines that stand in cells."""
+    """Send an error in its own words, with those of its lines that are in cells."""
     own = getattr(error, "_render_traceback_", None)
     trace = error.__traceback__
     sentence = explain(error, trace, names) if trace else ""

@@ -64,7 +64,7 @@ def override(student: str, one: Mark, overrides: Overrides) -> Mark:
 
 
 def rows_of(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
-    """The rows of a CSV, each with where it stands. Raises ValueError where a column is missing."""
+    """The rows of a CSV, each with its place. Raises ValueError where a column is missing."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text, newline=""), restval="")
     missing = [name for name in columns if name not in (reader.fieldnames or ())]

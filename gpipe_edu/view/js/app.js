@@ -16,7 +16,7 @@ import { legendMarkup } from "./legend.js";
 import { neverRuns } from "./layout.js";
 import { createTable } from "./table.js";
 
-const REST = 150; // milliseconds without motion, after which the cursor is told to the host and to screen readers
+const REST = 150; // milliseconds without motion, after which the cursor is reported to the host and to screen readers
 const HINT = "Point at an op or a bubble, or use the arrow keys: it says what it waited for and what it unblocks.";
 const TAP = "Tap an op or a bubble: it says what it waited for and what it unblocks. Numbers are those of micro-batches.";
 const SMALL = "(max-width: 600px)"; // as in gantt.css

@@ -1,4 +1,4 @@
-// After Shift+Enter, Jupyter shows the next cell: a chart that appears above it would stand outside of the window.
+// After Shift+Enter, Jupyter shows the next cell: a chart that appears above it would be outside of the window.
 
 const FRAMES = 120; // Jupyter puts what is rendered into the page a little later
 

@@ -1,4 +1,4 @@
-// Where everything stands: the twin of layout.py, pure functions from specs to pixels.
+// Where everything is: the twin of layout.py, pure functions from specs to pixels.
 // A golden file that both sides' tests read keeps the still picture and the page alike.
 
 import { amount, labelFont, numberFont, px, textWidth, tickStep } from "./lettering.js";
@@ -31,7 +31,7 @@ export function isNarrow({ width }) {
   return width < NARROW;
 }
 
-/** What stands above the numbers behind the lanes; a phone has room for one word. */
+/** The heading of the numbers right of the lanes; a phone has room for one word. */
 export function peaksTitle(frame) {
   return isNarrow(frame) ? "peak" : "peak in flight";
 }
@@ -41,12 +41,12 @@ export function deviceName(device, frame) {
   return isNarrow(frame) ? String(device) : `device ${device}`;
 }
 
-/** What stands beside a memory strip. */
+/** The label of a memory strip. */
 export function holdsNote(spec, device) {
   return `holds ≤ ${amount(Math.max(0, ...spec.memory[device][1]))}`;
 }
 
-/** What stands beside the row of a link. */
+/** The label of the row of a link. */
 export function linkNote(target, frame) {
   return isNarrow(frame) ? `to ${target}` : `link to ${target}`;
 }
@@ -80,12 +80,12 @@ export function endOf({ end, plan }) {
   return Math.max(end, plan?.end ?? 0);
 }
 
-/** Where `time` stands. */
+/** The position of `time`. */
 export function xOf(frame, time) {
   return frame.left + (time - frame.from) * frame.scale;
 }
 
-/** The time that stands at `x`, kept within the step. */
+/** The time at `x`, kept within the step. */
 export function timeAt(frame, x) {
   if (!frame.scale) return 0;
   return Math.min(frame.longest, Math.max(0, frame.from + (x - frame.left) / frame.scale));
@@ -194,7 +194,7 @@ export function deviceOf(spec, index) {
   return low;
 }
 
-/** Whether it runs as one block with the op behind it. */
+/** Whether it runs as one block with the op after it. */
 export function beginsPair(spec, index) {
   return Boolean(spec.pairs?.includes(index));
 }
@@ -210,7 +210,7 @@ export function leavesAt(spec, index) {
   return spec.stop[beginsPair(spec, index) ? index + 1 : index];
 }
 
-/** Whether op number `index` is one at which its device stops, or one behind it; only in a schedule that cannot run. */
+/** Whether op number `index` is one at which its device stops, or one after it; only in a schedule that cannot run. */
 export function neverRuns(spec, index) {
   return Boolean(spec.stops) && index >= spec.stops[deviceOf(spec, index)];
 }
@@ -233,7 +233,7 @@ export function labelOf(spec, index) {
   return spec.kind[index] + spec.micro_batch[index];
 }
 
-/** What stands in its box, where it fits. */
+/** The label of its box, where it fits. */
 export function boxLabel(spec, index) {
   return labelOf(spec, index) + (neverRuns(spec, index) ? "?" : "");
 }

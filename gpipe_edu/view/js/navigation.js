@@ -1,4 +1,4 @@
-// Finding things in a spec: what stands at a time, what comes before and after, what an op unblocks.
+// Finding things in a spec: what is there at a time, what comes before and after, what an op unblocks.
 // An item is {panel, type: "op" | "idle", index}; panel is the number of the spec among those shown.
 
 const kept = new WeakMap();

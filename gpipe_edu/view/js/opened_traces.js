@@ -10,7 +10,7 @@ const MOST_MEGABYTES = 9; // Jupyter closes the connection at a message of 10 Mi
 const UNIT_WORDS = { s: "seconds", step: "cost units" };
 
 /**
- * bar: where the names of open traces stand; zone: where files can be dropped. ask(message, content): to the kernel,
+ * bar: where the names of open traces go; zone: where files can be dropped. ask(message, content): to the kernel,
  * null where there is none. base(): the specs of the chart. on: {change(words), refuse(words)}.
  */
 export function createOpened(bar, zone, { mark, ask, base, on }) {

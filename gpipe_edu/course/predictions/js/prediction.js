@@ -5,7 +5,7 @@ import { LOST, PATIENCE, SILENT } from "../../../view/js/kernel_notices.js";
 import { passOn } from "../../../view/js/pass_on.js";
 
 export function render({ model, el }) {
-  // Several predictions stand on one page, each with its own copy of this module: a counter would start anew in each.
+  // Several predictions are on one page, each with its own copy of this module: a counter would start anew in each.
   const name = `ge-prediction-${Math.random().toString(36).slice(2)}`;
   const button = make("button", { ...ours, type: "submit", disabled: "" }, "Commit");
   const options = choice(model.get("options"), name, () => (button.disabled = false));
