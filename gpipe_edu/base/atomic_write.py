@@ -18,7 +18,7 @@ from pathlib import Path
 
 @contextmanager
 def name_errors(path: Path) -> Iterator[None]:
-    """Around work on `path`: an OSError names the file, which that of a full disk does not do by itself."""
+    """Around work on `path`: an OSError names the file, which the one for a full disk does not do by itself."""
     try:
         yield
     except OSError as error:
@@ -26,12 +26,12 @@ def name_errors(path: Path) -> Iterator[None]:
 
 
 def escape(text: str) -> str:
-    """The text, with everything escaped that UTF-8 cannot encode."""
+    """The text, with whatever UTF-8 cannot encode escaped."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def printable(text: str) -> str:
-    """The text as a terminal may get it: what would move its cursor, colour or rename it is escaped, as "\\x1b"."""
+    """The text, safe for a terminal: what would move its cursor, or colour or rename it, is escaped, as "\\x1b"."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in escape(text))
 
 
@@ -70,7 +70,7 @@ def write_whole(path: Path, content: str | bytes, private: bool = False) -> None
 
 
 def _replace(name: str, path: Path) -> None:
-    """Windows replaces no file that somebody has open, as another notebook has for the milliseconds of reading it."""
+    """Windows replaces no file that is open, as it is for the milliseconds in which another notebook reads it."""
     for pause in (0.01, 0.05, 0.2, 0.5) if sys.platform == "win32" else ():
         try:
             return os.replace(name, path)

@@ -47,12 +47,12 @@ def hosted_by() -> str:
 
 
 def is_deleted_soon() -> bool:
-    """Whether the file is deleted with a machine after the session, for all that is known."""
+    """Whether, as far as is known, the file is deleted with its machine after the session."""
     return bool(hosted_by()) and not os.environ.get(HOME) and not path().is_relative_to(_DRIVE)
 
 
 def read(section: str, file: Path | None = None) -> Section:
-    """What is kept in `section`, {} if nothing is; `file`: instead of the learner's own."""
+    """What is kept in `section`, {} if nothing is; `file`: one to read instead of the learner's own."""
     file = file or path()
     try:
         return _section(_load(file), section)

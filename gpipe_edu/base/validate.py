@@ -44,8 +44,8 @@ def number(name: str, value: Any) -> float:
 
 
 def numbers(name: str, values: Any, allowed: str = "a list of numbers") -> tuple[float, ...]:
-    """`values` as a tuple of such numbers. Raises TypeError, which says what is allowed, for text and for what has no
-    order (a dict, a set)."""
+    """`values` as a tuple, each checked by `number`. Raises TypeError, which says what is allowed, for text and for
+    what has no order (a dict, a set)."""
     if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {values!r}; it must be {allowed}")
     return tuple(number(f"{name}[{index}]", value) for index, value in enumerate(values))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def plural(count: float, noun: str, many: str = "") -> str:
     """ "1 call", "2 calls", "1 batch", "3 batches"; `many` is the plural of an irregular noun."""
-    shown = f"{count:g}"  # what is read decides: a sum of thirds is 1, but for rounding
+    shown = f"{count:g}"  # the text decides: a sum of thirds is 1, but for rounding
     return f"{shown} {noun if shown == '1' else many or plural_of(noun)}"
 
 
@@ -38,7 +38,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def off_by(share: float, otherwise: str = "no numbers") -> str:
-    """ "off by 12.3%"; of what has no such share, as what has no numbers, `otherwise`."""
+    """ "off by 12.3%"; `otherwise` for what has no such share, such as what has no numbers."""
     return f"off by {percent(share)}" if isfinite(share) else otherwise
 
 
@@ -54,5 +54,5 @@ def tell_apart(one: float, other: float, digits: int = 6) -> tuple[str, str]:
 
 
 def program() -> str:
-    """What to type before a command's name: this program's, as it was started. uvx and pipx know no other."""
+    """What to type before a command's name: the program as it was started; uvx and pipx know only `gpipe-edu`."""
     return "gpipe-edu" if Path(sys.argv[0]).stem == "gpipe-edu" else "python -m gpipe_edu"

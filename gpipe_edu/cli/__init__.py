@@ -1,9 +1,8 @@
-"""The command line: `gpipe-edu lab`, or `python -m gpipe_edu lab`, and what else its `--help` lists.
+"""The command line: `gpipe-edu lab`, or `python -m gpipe_edu lab`, and whatever else its `--help` lists.
 
-Each product mounts its own commands; here are `train` and `schedule`, which run any schedule,
-and `open`, for what others have measured. A command is a function,
-whose parameters are its options and whose docstring is its help; what it returns is the exit code. Bad arguments are
-one sentence on stderr and exit code 2, without a traceback.
+Each product mounts its own commands; here are `train` and `schedule`, which run any schedule, and `open`, for what
+others have measured. A command is a function whose parameters are its options and whose docstring is its help; what it
+returns is the exit code. Bad arguments lead to one sentence on stderr and exit code 2, without a traceback.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _with_our_name(error: typer.TyperException) -> str:
-    """What it says; of an option that this command knows by another name, with that name."""
+    """The error's message; for an option that this command has under another name, it gives that name."""
     words, asked = error.format_message(), getattr(error, "option_name", None)
     context: Any = getattr(error, "ctx", None)
     ours = _MEANT.get(asked) if asked else None

@@ -37,7 +37,7 @@ MicroBatches = Annotated[
 def find_schedule(what: str, partitions: int, micro_batches: int, layers: int | None = None) -> Schedule:
     """The recipe called `what`, or else the schedule written in the file `what`.
 
-    layers: of the model that is to run by it, if there is one. Raises ValueError if it is neither, or, before a recipe
+    layers: those of the model that is to run by it, if any. Raises ValueError if `what` is neither, or, before a recipe
     is built, for fewer layers than stages; ScheduleError if the file cannot be read as a schedule.
     """
     if found := recipe_name(what):
@@ -105,8 +105,8 @@ def run(
 ) -> int:
     """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run.
 
-    A file has a line per device, such as F0 F1 B1 B0, or is PyTorch's pipeline CSV, or an order as zero bubble,
-    Megatron-LM or torchgpipe writes it.
+    A file has a line per device, such as F0 F1 B1 B0, or is PyTorch's pipeline CSV, or an order written by zero bubble,
+    Megatron-LM or torchgpipe.
     """
     console = Console(highlight=False)
     with bad_arguments():

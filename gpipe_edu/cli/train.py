@@ -113,7 +113,7 @@ def _train(trainer: Trainer, console: Console, epochs: int, batch: int, seed: in
         console.print(f"Goes on behind step {trainer.done}, which is saved.")
     steps = -(-len(data.x_train) // batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
-    # The file is asked, because Jupyter sets FORCE_COLOR, which makes rich take a cell's child for a terminal.
+    # Ask the file: Jupyter sets FORCE_COLOR, which makes rich take the output of a cell's child for a terminal.
     hidden = not console.file.isatty()
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         for epoch in range(epochs):

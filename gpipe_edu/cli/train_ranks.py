@@ -34,7 +34,7 @@ SAVED_EVERY = 4
 def join_job(
     device: str, job: Mapping[str, object], build: Callable[[Ranks], RanksTrainer]
 ) -> Iterator[tuple[RanksTrainer, int]]:
-    """This rank's trainer, made by `build`, and its number, among ranks that all do the same `job`."""
+    """This rank's trainer, made by `build`, and the rank's number, once all ranks agree on the `job`."""
     try:
         ranks = Ranks(device=device)
     except RanksError as error:

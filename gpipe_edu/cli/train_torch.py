@@ -1,6 +1,6 @@
 """`train --engine torch`: the PyTorch engine, measured against one device in the same run.
 
-What `train` shows of a step in PyTorch, compared with one device and with its plan, is here for ranks as well.
+What `train` shows about a step in PyTorch, compared with one device and with its plan, is here, also for ranks.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Each rank builds the whole network and keeps its own layers. If ranks have built
 example, or cut it elsewhere, a mixture of them trains: no error is raised, and the result is wrong. So they compare a
 digest of each weight and buffer.
 
-At each step a rank, or a replica, that goes another way than the others would leave them waiting for messages that
-never come. Each rank tells rank 0, which answers all: two small messages a rank. Every rank is woken once in each step,
-so an all-gather, with more messages and a thread of gloo's for each rank, would be a part of the step's time that one
-can measure (benchmarks/ranks.py).
+A rank, or a replica, that at some step went another way than the others would leave them waiting for messages that
+never come. So each rank tells rank 0 its plans, and rank 0 answers all: two small messages a rank. Every rank is woken
+once in each step; an all-gather, with more messages and one of gloo's threads for each rank, would take a measurable
+part of the step's time (benchmarks/ranks.py).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .messages import receive, send, wait
 from .ranks import gather, refuse_together
 
 _NOTES: Final = 2
-"""So many travel in each message: where ranks make different calls, theirs must be of one length, too."""
+"""How many travel in each message: where ranks make different calls, too, their messages must have one length."""
 
 
 def agree(call: Sequence[str], complaint: Exception | None, notes: Sequence[bool], group: Any, rule: str) -> list[bool]:
-    """All ranks of `group` call this with what they are about to do, in words, and what speaks against it on this rank.
+    """All ranks of `group` call this with what they are about to do, in words, and this rank's complaint, if any.
 
-    Returns for each of the `notes` whether any rank has it. Raises what speaks against it on some rank, or ValueError
-    that names the first rank that is about to do something else, and the `rule` that it breaks.
+    Returns for each of the `notes` whether any rank has it. Raises the first complaint, or a ValueError that names
+    the first rank that is about to do something else, and the `rule` that it breaks.
     """
     digest = hashlib.blake2b(repr((call, repr(complaint))).encode(), digest_size=7).digest()
     same, noted = _compare(int.from_bytes(digest, "big"), [*notes, *[False] * (_NOTES - len(notes))], group)
@@ -80,7 +80,7 @@ class Print(NamedTuple):
     trains: bool
 
     def differs(self, other: Print) -> str:
-        """In what `other` differs from this tensor, "" if in nothing."""
+        """How `other` differs from this tensor, "" if it does not."""
         if self[:2] != other[:2]:
             return f"there it is {other.kind} of shape {other.shape}, here {self.kind} of shape {self.shape}"
         if self.trains != other.trains:
@@ -160,7 +160,7 @@ def _other_tensor(theirs: Mapping[str, Print], found: Mapping[str, Print], first
 
 
 def digest(tensor: Tensor) -> str:
-    """Of its numbers; "" on the device "meta"."""
+    """A digest of its numbers; "" on the device "meta"."""
     if tensor.is_meta:
         return ""
     numbers = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

@@ -5,9 +5,9 @@ its weights, buffers and random numbers stay as they are. PyTorch's engine sends
 one, in one order; so a value of several tensors is taken apart there, and a skip to the next stage goes with it. What
 goes further is in `far_skips.py`.
 
-It is not `torch.func.functional_call` that takes the numbers away: of a weight or a layer that has two names it puts
-back one, and of what a forward sets nothing: a table of angles that a layer keeps would stay without numbers, and a
-count would be one too high.
+`torch.func.functional_call` would not do here: of a weight or a layer that has two names it puts back only one, and it
+puts back nothing that a forward sets: a table of angles that a layer keeps would stay without numbers, and a count
+would be one too high.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROWS = 2
 """BatchNorm refuses to train on one sample."""
 
 _OTHER_ROWS = 22
-"""With so many a stage is tried again that may have as many steps in time as samples: hardly any has 2 and 22."""
+"""A stage that may have as many time steps as samples is tried again with this many: hardly any has both 2 and 22."""
 
 
 class Part(NamedTuple):
@@ -71,8 +71,8 @@ class Form(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """parts: the tensors that cross, those of one value after those of another. forms: by name, of the value that goes
-    from layer to layer, and of the skips from a stage in front to one behind."""
+    """parts: the tensors that cross, those of one value after those of another. forms: by name, those of the value that
+    goes from layer to layer, and of the skips from an earlier stage to a later one."""
 
     parts: tuple[Part, ...]
     forms: tuple[tuple[str, Form], ...]
@@ -84,11 +84,11 @@ class Boundary(NamedTuple):
         return cls(tuple(parts), tuple((name, Form.of(value)) for name, value in values.items()))
 
     def names(self) -> list[str]:
-        """Of its values."""
+        """The names of its values."""
         return [name for name, _ in self.forms]
 
     def only(self, names: Sequence[str]) -> Boundary:
-        """With these values alone, in this order."""
+        """This boundary with these values alone, in this order."""
         found, start = {}, 0
         for name, form in self.forms:
             found[name] = form, self.parts[start : start + form.number]
@@ -137,7 +137,7 @@ class StageLayers(nn.Module):
         self._stashed = [way.name for way in ways if way.source == index]
 
     def forward(self, arrived: Mapping[str, Held]) -> dict[str, Held]:
-        """What leaves, of what arrived. Raises TypeError for what can't travel."""
+        """What leaves, given what arrived. Raises TypeError for what can't travel."""
         with shelf({name: value for name, value in arrived.items() if name in self._taken}) as kept:
             values = {MAIN: travelling(self.layers(arrived[MAIN]), f"the output of stage {self.index}")}
         for name in self._stashed:
@@ -149,12 +149,12 @@ class StageLayers(nn.Module):
         return values
 
     def passing(self, arrived: Mapping[str, Held]) -> dict[str, Held]:
-        """Skips from a stage in front of this one to one behind it."""
+        """Skips from a stage before this one to one after it."""
         return {name: value for name, value in arrived.items() if name != MAIN and name not in self._taken}
 
 
 def to_neighbour(boundary: Boundary, stage: int, ways: Iterable[Way]) -> Boundary:
-    """Of `boundary`, behind `stage`, what goes to the next stage: the value, and the skips that end there."""
+    """The part of `boundary`, behind `stage`, that goes to the next stage: the value, and the skips that end there."""
     return boundary.only([MAIN, *(way.name for way in ways if way.source == stage == way.target - 1)])
 
 
@@ -227,9 +227,9 @@ _META: Final = torch.device("meta")
 
 @contextmanager
 def without_numbers(layers: nn.Module) -> Iterator[None]:
-    """`layers` hold weights and buffers on the device "meta"; then all is put back, whatever a forward has set.
+    """Here `layers` hold weights and buffers on the device "meta"; then all is put back, whatever a forward has set.
 
-    That is attributes, what lists, dictionaries and sets among them hold, and the state of random numbers. A tensor
+    All means attributes, what lists, dictionaries and sets among them hold, and the state of random numbers. A tensor
     that is neither a weight nor a buffer stays where it is.
     """
     ours = {id(tensor): stand_in(tensor, _META) for tensor in chain(layers.parameters(), layers.buffers())}
@@ -250,7 +250,7 @@ def without_numbers(layers: nn.Module) -> Iterator[None]:
 
 
 def _entries(part: Any) -> list[tuple[Any, Any]]:
-    """Of a list or a dictionary; a set is asked for no tensors."""
+    """The entries of a list or a dictionary; in a set no tensors are looked for."""
     return list(part.items()) if isinstance(part, dict) else list(enumerate(part)) if isinstance(part, list) else []
 
 

@@ -1,9 +1,9 @@
 """The folders of a training on disk, one per saved step, and which of them are whole.
 
-A step is written to a folder of another name, which gets its own when all is in it. That tells a save that was cut
-short from a whole one, but not what is lost later: a crash before the last bytes were on the disk, a copy that was
-broken off. So a manifest has the size and a digest of every file, and the newest step that agrees with its manifest is
-taken.
+A step is written to a folder with another name, which gets its own name when all is in it. That tells a save that was
+cut short from a whole one, but does not show what is lost later: by a crash before the last bytes were on the disk, or
+a copy that was interrupted. So a manifest has the size and a digest of every file, and the newest step that agrees
+with its manifest is taken.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def partial_folder(final: Path) -> Path:
 
 
 def step_of(path: Path) -> int:
-    """The steps that were made when `path` was saved."""
+    """How many steps had been made when `path` was saved."""
     return int(path.name.partition("-")[2])
 
 
@@ -93,7 +93,7 @@ def digests(files: Iterable[Path]) -> dict[str, Any]:
 
 
 def finish(partial: Path, final: Path, written: Iterable[Mapping[str, Any]]) -> None:
-    """Give a step its name, of which each rank has `written` a part, and remove what no resume needs now.
+    """Give its name to a step of which each rank has `written` a part, and remove what no resume needs now.
 
     written: for each rank, what `digests` says of its files. Raises OSError for one that is not here: then each machine
     has a folder of its own.

@@ -1,5 +1,5 @@
 """PyTorch's runtime, which runs our schedules, with the loss of a mini-batch, in which each micro-batch has its proper
-weight; the last few engines are kept, as they are dear to make again and take memory.
+weight. The last few engines are kept: they take long to make, but also take memory.
 
 Our schedules are written in the form that it reads: the same ops in the same order, a list for each rank. PyTorch
 itself adds sends and receives, in an order that cannot deadlock.
@@ -41,14 +41,14 @@ class Engine(Runtime):  # type: ignore[misc]
         self._pieces: Sequence[tuple[Tensor, ...]] = ()
         self._heads: Sequence[Head] = ()
         self._losses: dict[int, Tensor] = {}
-        """Of the micro-batches between forward and backward, each with its graph."""
+        """Those of the micro-batches between forward and backward, each with its graph."""
         self._done: dict[int, tuple[Tensor, bool]] = {}
-        """Of those whose backward has begun, without the graph, which would hold all that this stage has received, and
-        whether there was one."""
+        """Those of micro-batches whose backward has begun, without the graph, which would hold all that this stage has
+        received, and whether there was one."""
         self._prepare_schedule_with_comms(lower(schedule))
 
     def run(self, pieces: Sequence[tuple[Tensor, ...]], heads: Sequence[Head]) -> Tensor | None:
-        """One mini-batch, in micro-batches; their tensors are read where stage 0 is.
+        """Run one mini-batch, in micro-batches; their tensors are read where stage 0 is.
 
         Returns the sum of what `heads` make of the outputs where the last stage is, else None.
         """
@@ -114,10 +114,10 @@ V = TypeVar("V")
 
 
 class Newest(Generic[K, V]):
-    """At most `most` values by key: what is dear to make again and takes memory. The oldest goes.
+    """At most `most` values by key, of a kind that takes long to make, and takes memory. The oldest goes.
 
-    Not `functools.lru_cache`: around a method it holds the method's object, which holds it, so a pipeline that is let
-    go of would keep the memory of its engines until garbage is collected.
+    Not `functools.lru_cache`: around a method it holds the method's object, which holds it, so a pipeline that nobody
+    uses any more would keep the memory of its engines until garbage is collected.
     """
 
     def __init__(self, most: int) -> None:
@@ -134,7 +134,7 @@ class Newest(Generic[K, V]):
         return self._values.get(key)
 
     def keep(self, key: K, value: V) -> None:
-        """As the newest; the oldest one goes if there are too many."""
+        """Keep `value` as the newest; the oldest goes if there are too many."""
         self._values[key] = value
         if len(self._values) > self._most:
             self._values.popitem(last=False)

@@ -1,13 +1,13 @@
-"""Skips over more than one boundary go straight from the rank that stashes to the one that takes, gradients as well.
+"""Skips over more than one boundary go straight from the rank that stashes to the one that takes, and gradients back.
 
 PyTorch's engine sends from a stage to its neighbours only, so these messages go beside its own, in two groups of their
 own: one for messages to a higher rank, one for those to a lower one. Between two ranks each of the groups then has only
 sends at one end and only receives at the other, in one order: that in which the sender runs its ops. So with NCCL, too,
-no message stands behind one of another kind.
+no message queues behind one of another kind.
 
 Nothing can wait in a circle: all receives are posted when a step begins, sends are awaited when it ends, and what an op
 waits for in between has been sent by an op that it needs anyway. F of the stage that takes needs F of the one that
-stashes, and the backward of that one needs the backward of the other, by way of the stages between.
+stashes, and the backward of the one that stashes needs that of the one that takes, by way of the stages between.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def far(ways: Iterable[Way]) -> list[Way]:
 
 
 class FarSkips:
-    """Those of one form of mini-batch, on this rank.
+    """The far skips of one form of mini-batch, on this rank.
 
-    forms: by name, what a skip is. rows: the ops of each rank. homes: the rank of each stage. sizes: the samples of
-    each micro-batch.
+    forms: by name, the tensors of a skip. rows: the ops of each rank. homes: the rank of each stage. sizes: the samples
+    of each micro-batch.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class FarSkips:
                 found.clear()
 
     def take(self, stage: int, m: int) -> tuple[Tensor, ...]:
-        """The tensors that `stage` takes, when they are there."""
+        """The tensors that `stage` takes, once they are there."""
         taken: list[Tensor] = []
         for way in self._ways:
             if way.target == stage:
@@ -102,7 +102,7 @@ class FarSkips:
         return tuple(taken)
 
     def give(self, stage: int, m: int, parts: Sequence[Tensor]) -> None:
-        """Send `parts`, which `stage` has stashed, one skip's behind the other's."""
+        """Send `parts`, which `stage` has stashed, one skip's after another's."""
         start = 0
         for way in self._ways:
             if way.source == stage:
@@ -112,7 +112,7 @@ class FarSkips:
                 start = end
 
     def given(self, stage: int, m: int) -> list[tuple[Tensor, Tensor]]:
-        """What `stage` has given and the gradients of that, when they are there."""
+        """What `stage` has given, with its gradients, once they are there."""
         pairs: list[tuple[Tensor, Tensor]] = []
         for way in self._ways:
             if way.source == stage:

@@ -1,6 +1,6 @@
 """Gradients of several weights as one message: for each weight whether it has one, and then the numbers of all.
 
-In 32 bits at least, whatever a rank has: a rank that has none of them could not know what the others send.
+In 32 bits at least, whatever type a rank has: one that has no gradients could not know in which type the others send.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A step's gradients: they are added up over replicas and over stages that share a weight, and reach each weight once.
 
-While a step runs, the layers hold weights of its own (`gpipe_edu.pytorch.weights`). So a hook on a weight is called
-once for a mini-batch, with the gradient of all its micro-batches and replicas, as on one device. Until then that of a
-16-bit weight is in fp32, also on its way between replicas.
+While a step runs, the layers hold the step's own weights (`gpipe_edu.pytorch.weights`). So a hook on a weight is called
+once for a mini-batch, with the gradient of all its micro-batches and replicas, as on one device. Until then the
+gradient of a 16-bit weight is in fp32, also on its way between replicas.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .ties import Ties
 
 
 class Gradients:
-    """Those of the weights in `layers`, of which each rank of the group `replicas` has a copy.
+    """The gradients of the weights in `layers`, of which each rank of the group `replicas` has a copy.
 
-    ties: which of them other ranks of the same pipeline have, too.
+    ties: which of these weights other ranks of the same pipeline have, too.
     """
 
     def __init__(self, layers: nn.Module, replicas: Any, ties: Ties, *, accumulate_in_fp32: bool) -> None:
@@ -56,7 +56,7 @@ class Gradients:
         hand_over(weights.given, found)
 
     def _of_all(self, weights: Sequence[Tensor], found: list[Tensor | None], now: bool) -> list[Tensor | None]:
-        """Those of all ranks, if they are to be added up now."""
+        """The gradients of all ranks, if they are to be added up now."""
         if now:
             if self._own:
                 found = [add(own, weight.grad) for own, weight in zip(found, weights, strict=True)]
@@ -81,8 +81,8 @@ class Gradients:
         return found
 
     def _add_up(self, weights: Sequence[Tensor], found: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Over the replicas. One message for all weights, after the last micro-batch: for each of M it would be as
-        large."""
+        """Over the replicas, in one message for all weights, after the last micro-batch: one for each of the M
+        micro-batches would be just as large."""
         if not weights:
             return []
         message = pack(weights, found)

@@ -1,8 +1,8 @@
 """A network that fits no host: each rank builds its own layers and no others.
 
-Instead of a net one gives a list of functions, each of which builds one layer. All ranks call all of them on PyTorch's
-device "meta", where tensors hold no numbers, so that a pipeline can check and cut the whole network; then each builds
-the layers of its own stages for real.
+Instead of a net, a pipeline is given a list of functions, each of which builds one layer. All ranks call all of them on
+PyTorch's device "meta", where tensors hold no numbers, so that the whole network can be checked and cut; then each
+builds the layers of its own stages for real.
 
 Layer i draws its numbers from a generator seeded with i and `torch.initial_seed()`, which is what `torch.manual_seed`
 was given. So they do not depend on the layers that were built before it, nor on the rank.
@@ -25,14 +25,14 @@ Builders = list[Builder] | tuple[Builder, ...]
 
 
 def build_layers(builders: Iterable[Builder]) -> nn.Sequential:
-    """The whole net on one device, the one that a `Pipeline` of the same builders has in parts."""
+    """The whole net on one device, the same net that a `Pipeline` of these builders has in parts."""
     return nn.Sequential(*(build_layer(builder, index) for index, builder in enumerate(builders)))
 
 
 def build_layer(builder: Builder, index: int) -> nn.Module:
     """Layer `index` of a net. The state of PyTorch's generator stays as it is.
 
-    Raises ValueError for a layer that the builder has given back before.
+    Raises ValueError for a layer that the builder has returned before.
     """
     digest = hashlib.blake2b(f"{torch.initial_seed()} {index}".encode(), digest_size=7).digest()
     with torch.random.fork_rng(devices=[]):

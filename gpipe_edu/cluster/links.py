@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 _ROUNDS: Final = 9
 LARGE: Final = 4 << 20
-"""Bytes: so many that the latency hardly matters, few enough for a slow link."""
+"""Bytes: enough that the latency hardly matters, few enough for a slow link."""
 
 
 class Link(NamedTuple):

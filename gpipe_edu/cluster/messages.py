@@ -1,6 +1,6 @@
 """Messages from rank to rank that are posted at once and awaited later.
 
-They are awaited in this file, by which the watch knows that a rank waits for others (`ranks.py`).
+They are awaited in this file alone, which tells the watch that a rank waits for others (`ranks.py`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from torch import Tensor
 
 
 def send(tensor: Tensor, rank: int, group: Any) -> Any:
-    """To `rank` of `group`; `tensor` must stay as it is until this is awaited."""
+    """Post `tensor` to `rank` of `group`; it must stay as it is until this message is awaited."""
     return dist.isend(tensor, group=group, group_dst=rank)
 
 
 def receive(tensor: Tensor, rank: int, group: Any) -> Any:
-    """From `rank` of `group` into `tensor`, whose numbers are there when this has been awaited."""
+    """Post a receive from `rank` of `group` into `tensor`, whose numbers are there when this has been awaited."""
     return dist.irecv(tensor, group=group, group_src=rank)
 
 
 def wait(messages: Iterable[Any]) -> None:
-    """Until all are through."""
+    """Wait until all are through."""
     for message in messages:
         message.wait()

@@ -1,8 +1,8 @@
 """What acts on an optimizer and leaves no trace there is noted when it is made.
 
-Every other scheduler writes `initial_lr` into the optimizer's groups, a ReduceLROnPlateau nothing, and of a GradScaler
-the loss function may be all that knows. PyTorch has no list of them and no hook for where one is made, so their
-`__init__` is replaced by one that also notes: the user need not pass on what might be forgotten.
+All other schedulers write `initial_lr` into the optimizer's groups, but ReduceLROnPlateau writes nothing, and a
+GradScaler may be known to the loss function alone. PyTorch has no list of them and no hook for their creation, so their
+`__init__` is replaced by one that also notes them: users need not pass on what they might forget.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def note(kind: type[T]) -> WeakSet[T]:
-    """Those of `kind`, or of a kind of it, that are made from now on, while they are in use."""
+    """The objects of `kind`, or of a subclass, that are made from now on, while they are in use."""
     noted: WeakSet[T] = WeakSet()
     make = kind.__init__
 

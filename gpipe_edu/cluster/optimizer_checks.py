@@ -1,14 +1,14 @@
 """What an optimizer or a clip would compute from the weights of one rank, as if they were all.
 
-Neither knows of other ranks, so nothing fails: each rank takes steps of another length. Both are noticed before an
+Neither knows of other ranks, so nothing fails: each rank takes steps of a different length. Both are noticed before an
 optimizer's step. LBFGS, which has one step length for all weights, is refused. So is a GradScaler, which leaves out a
 step that overflows, on that rank alone; PyTorch has another one, which asks the others. `nn.utils.clip_grad_norm_`
-leaves a trace: all gradients of the rank are multiplied by one factor, another one each time, and then always have the
+leaves a trace: all gradients of the rank are multiplied by one factor, a new one each time, and then always have the
 same norm. That is a warning only, since somebody may want it.
 
-The trace is looked for, and not a call of the function: a clip that a library has, or one writes oneself, leaves it as
-well, while a call may be for the norm alone, or for one layer. That gradients have changed (`grad._version`) would not
-do: unscaling and clips by value change them, too.
+We look for the trace rather than for a call of the function: a clip by a library, or one that users write themselves,
+leaves it as well, while a call may be for the norm alone, or for one layer. Whether gradients have changed
+(`grad._version`) would not tell: unscaling and clips by value change them, too.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ONE_RANKS_SCALER: Final = (
     "ShardedGradScaler of torch.distributed.fsdp.sharded_grad_scaler, which asks all ranks, let every rank call its "
     "scale(torch.zeros((), device=...)) once, since only the last one has a loss, and unscale_(optimizer) before step"
 )
-"""What is said of one that knows no other ranks."""
+"""What is said of a GradScaler that knows no other ranks."""
 
 _SAMPLES: Final = 16
-"""Numbers of a gradient by which one sees whether it was multiplied."""
+"""Numbers of a gradient that are kept to see whether it was multiplied."""
 _TIMES: Final = 3
-"""So often a norm must be the same: twice may be chance."""
+"""How often a norm must be the same: twice may be chance."""
 
 
 class _Scaled(NamedTuple):
@@ -69,7 +69,7 @@ class OptimizerChecks:
         weakref.finalize(self, register_optimizer_step_pre_hook(before_step).remove)
 
     def note(self, look: bool) -> None:
-        """Some numbers of the gradients as they are now, behind a step or a clip of ours, if one is to `look`."""
+        """Keep some numbers of the gradients as they are now, after a step or a clip of ours, if we are to `look`."""
         self._noted = []
         if look and not self._warned:
             self._noted = [
@@ -108,8 +108,8 @@ class OptimizerChecks:
 
 
 def without_scaler_of_one_rank(heads: Iterable[Head]) -> list[Head]:
-    """`heads` that raise ValueError if one is the first to use a GradScaler that knows no other ranks: these would find
-    no scale in theirs."""
+    """`heads` that raise ValueError if one is the first to use a GradScaler that knows no other ranks: the others would
+    find no scale in theirs."""
     unused = [scaler for scaler in SCALERS if _alone(scaler) and not _used(scaler)]
 
     def checked(head: Head, output: Any) -> Tensor:
@@ -130,7 +130,7 @@ def _alone(scaler: GradScaler) -> bool:
 
 
 def _scaler_at_work() -> GradScaler | None:
-    """The one by which the optimizer's step was called."""
+    """The one that called the optimizer's step."""
     frame: Any = sys._getframe()
     while frame is not None and frame.f_code is not GradScaler.step.__code__:
         frame = frame.f_back

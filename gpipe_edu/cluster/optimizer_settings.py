@@ -1,8 +1,8 @@
 """The part of an optimizer that is not tensors: its groups' settings, such as learning rates, what it counts for each
 weight, and a scheduler's state.
 
-Like everything that is saved, they are kept by the weights' names in the whole network: with another number of stages
-each rank has other weights.
+Like everything that is saved, they are kept under the weights' names in the whole network: with another number of
+stages each rank has other weights.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class OptimizerSettings(NamedTuple):
         """The settings of all ranks, which call this together. others: what is saved besides.
 
         Raises ValueError, on every rank, if a scheduler was not given, or differs from another rank's, for copies of a
-        weight that have other settings, and for an optimizer of other weights than the pipeline's.
+        weight whose settings differ, and for an optimizer of weights other than the pipeline's.
         """
         # ZeRO's optimizer, too, has groups of all weights, and passes their settings on to the one inside.
         groups, slots = optimizer.param_groups, slots_of(optimizer)
@@ -128,7 +128,7 @@ class OptimizerSettings(NamedTuple):
         for place, group in enumerate(groups):
             for name in _names(pipeline, group)[:1]:
                 group.update(self.weights[name].settings)
-            # Of a group none of whose weights is here, a scheduler, or a rate set by hand, still goes on from its rate.
+            # Also for a group with no weights here: a scheduler, or a rate set by hand, still goes on from its rate.
             if not group["params"] and len(groups) == len(self.groups):
                 group.update(self.groups[place])
         if scheduler is not None and self.scheduler is not None:

@@ -51,7 +51,7 @@ def no_such_name(name: str) -> str:
 
 
 def is_a_schedule(schedule: object, ranks: int) -> None:
-    """Raises TypeError for a schedule's name, as `GPipe` takes it, and for anything else."""
+    """Raises TypeError for anything but a Schedule, such as a schedule's name, which `GPipe` takes."""
     if not isinstance(schedule, Schedule):
         name = (isinstance(schedule, str) and recipe_name(schedule)) or "1f1b"
         recipe = RECIPES[name].__name__

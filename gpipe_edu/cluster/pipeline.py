@@ -60,13 +60,13 @@ Sizes = tuple[int, ...]
 """The number of samples of each micro-batch."""
 
 _SEED: Final = "torch.initial_seed()"
-"""That of ranks which build their layers themselves must be one: no two of them have a layer to compare."""
+"""Ranks that build their layers themselves must have the same one: no two of them have a layer to compare."""
 
 _ENGINES: Final = 8
-"""How many are kept, each for one shape and number of samples: each has memory for all that is under way."""
+"""How many are kept, each for one shape and number of samples: each holds memory for all that is under way."""
 
 _SHAPES: Final = 64
-"""For how many it is kept what travels between the stages."""
+"""For how many shapes we keep what travels between the stages."""
 
 _ONE_MINI_BATCH: Final = (
     "every rank of a pipeline must be given the same mini-batch, also those that read nothing of it"
@@ -77,7 +77,7 @@ _ONE_CALL: Final = "all ranks must make the same calls with the same arguments; 
 class Pipeline:
     """`Pipeline(net, schedule, loss_fn, example)`: on rank k, the stages that row k of `schedule` runs.
 
-    net: the whole network, the same on every rank, which the first step makes sure of; only this rank's layers are kept
+    net: the whole network, the same on every rank, as the first step makes sure; only this rank's layers are kept
     and moved to `device`. Or a list of functions, each of which builds one layer: then each rank builds only its own,
     as `layer_building.py` says. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a
     mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes after the
@@ -85,8 +85,8 @@ class Pipeline:
     stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
     unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own, and
     begins each call with the buffers of the first of them. accumulate_in_fp32: gradients of 16-bit weights are added up
-    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why:
-    `pytorch/guards.py`, as `GPipe` does.
+    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why, is
+    in `pytorch/guards.py`, as for `GPipe`.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -148,8 +148,8 @@ class Pipeline:
         self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
         self._boundaries = boundaries(pieces, first)
         """Those of the mini-batch that came last."""
-        # Nothing is known yet: a layer may give a dictionary whose keys another process has in another order, as it has
-        # those of a set, and the one that counts is that of the rank which runs the stage.
+        # Not kept as known yet: a layer may give a dictionary whose keys are in another order in another process, as
+        # those of a set are, and the order that counts is that of the rank that runs the stage.
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
@@ -173,16 +173,16 @@ class Pipeline:
         self._ties = Ties(holders(stages, schedule.device_of_stage), found, self.group)
         self._mine.to(self.device)
         self._names = {tensor: known[name] for name, tensor in tensors_of(self._mine) if known.get(name, name) != name}
-        """Of what has another name in the whole network than among this rank's layers."""
+        """The names, in the whole network, of what is named differently among this rank's layers."""
         self._gradients = Gradients(self._mine, replicas, self._ties, accumulate_in_fp32=accumulate_in_fp32)
         self._clock = SharedClock(self.device)
         self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
         self._ran: list[OpTime] = []
         self._optimizer_checks = OptimizerChecks(self._mine.parameters() if ranks > 1 else ())
         self._failed = ""
-        """What ended a call on this rank in its middle."""
+        """What ended a call on this rank halfway."""
         self._steps, self._looks = 0, False
-        """How many there were; whether the last one's number is 1, 2, 4, 8, ...: those are looked at more closely."""
+        """How many steps there were; whether the last is number 1, 2, 4, 8, ...: those are looked at more closely."""
 
     @property
     def stages(self) -> list[int]:
@@ -225,7 +225,8 @@ class Pipeline:
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """This rank's weights as one group for an optimizer, `Adam(pipeline.parameter_groups())`: PyTorch's optimizers
-        refuse an empty list, which is all that a rank of activations alone has, but take a group without weights."""
+        refuse an empty list, which is all that a rank with nothing but activations has, but take a group without
+        weights."""
         return [{"params": list(self.parameters())}]
 
     def train(self, mode: bool = True) -> Pipeline:
@@ -262,18 +263,17 @@ class Pipeline:
 
         x, y: tensors of shape (N, ...) or tuples of them, x also a dictionary; every rank of a pipeline gets the same
         ones, but reads x only for stage 0 and y only for the last. N, and the shape of a sample, may change from step
-        to step. of: how many samples a mean is over; by default those of all replicas, and more where gradients of
-        several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
-        elsewhere; the shares of the replicas, which all make the same calls, add up: `sum_over_ranks` does it.
-        reduce: with replicas, add their gradients up at the end of this step. To accumulate over several steps,
-        reduce=False for all but the last saves messages; where weights have hooks, which want the whole gradient,
-        gradients are added up at each step all the same.
+        to step. of: how many samples a mean is taken over; by default those of all replicas, and more where gradients
+        of several steps are to be averaged. Returns this pipeline's share of the loss where the last stage is, None
+        elsewhere; `sum_over_ranks` adds up the shares of the replicas, which all make the same calls. reduce: with
+        replicas, add their gradients up at the end of this step. To accumulate over several steps, reduce=False for
+        all but the last saves messages; where weights have hooks, which want the whole gradient, gradients are added
+        up at each step all the same.
 
-        Raises, on every rank, ValueError, in the first step, for ranks that have built different networks; for ranks
-        that were given different mini-batches, replicas another `of` or `reduce`, for samples that a stage can't take,
-        x and y of different length, a y that requires a gradient; RuntimeError under no_grad or autocast, and on a
-        rank where an earlier step has failed. On the rank of the last stage ValueError for a loss that a GradScaler
-        scales.
+        Raises, on every rank, ValueError for ranks that have built different networks (in the first step) or were given
+        different mini-batches, for replicas with a different `of` or `reduce`, for samples that a stage can't take, x
+        and y of different lengths, or a y that requires a gradient; RuntimeError under no_grad or autocast, and on a
+        rank where an earlier step has failed. On the last stage's rank, ValueError for a loss that a GradScaler scales.
         """
         no_other_arguments(other, "step")
         self._compare("step")
@@ -282,7 +282,7 @@ class Pipeline:
         looked = {"digest": self._digest(x, y)} if self._looks else {}
         alike = {"of": of, "reduce": reduce}
         first, hooked = self._agree("step", x, lambda: self._check_fit(x, y, of), hooked, alike, looked)
-        self._steps += 1  # not of a step that was refused, perhaps since another rank did something else
+        self._steps += 1  # but not for a step that was refused, perhaps because of another rank
         samples = len(parts_of(x)[0])
         M = min(self.schedule.micro_batches, samples)
         sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
@@ -331,11 +331,11 @@ class Pipeline:
         return between[-1].unpack(parts)[MAIN] if self.last else None
 
     def clip_grad_norm(self, most: float, norm_type: float = 2.0, **other: Any) -> Tensor:
-        """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm it was.
+        """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm before.
 
-        norm_type: 2, another number above 0, or infinity, as `nn.utils.clip_grad_norm_` has it. A rank alone knows only
-        its own share of the norm: all of them, of all replicas, must call this. Raises ValueError for another
-        norm_type, and, on every rank, if they are given different numbers or do something else.
+        norm_type: 2, another number above 0, or infinity, as in `nn.utils.clip_grad_norm_`. A rank knows only its own
+        share of the norm, so all ranks of all replicas must call this. Raises ValueError for another norm_type, and, on
+        every rank, if they are given different numbers or do something else.
         """
         no_other_arguments(other, "clip_grad_norm")
         power = float(norm_type)
@@ -361,8 +361,8 @@ class Pipeline:
         return norm
 
     def sum_over_ranks(self, value: Tensor | float | None) -> float:
-        """The sum of what all ranks of all replicas give, the same on each; None counts as nothing. So a loss, or how
-        many samples were read right, is known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
+        """The sum of what all ranks of all replicas give, the same on each; None counts as 0. It makes a loss, or how
+        many samples were read right, known everywhere: `loss = pipeline.sum_over_ranks(pipeline.step(x, y))`.
 
         All ranks call this. value: a number, or a tensor with one. Raises, on every rank, TypeError for anything else,
         ValueError if one makes another call.
@@ -412,7 +412,7 @@ class Pipeline:
 
     def plan(self, measured: Timeline, link: Link, samples: int) -> Timeline:
         """The schedule on paper for a mini-batch of so many samples, with the mean time of each op in `measured` and
-        messages that keep `link` busy for their bytes. It stands on one axis with `measured`.
+        messages that keep `link` busy for their bytes. It can be drawn on one axis with `measured`.
         """
         micro_batches = min(self.schedule.micro_batches, samples)
         sent = [to_neighbour(self._boundaries[k + 1], k, self._ways) for k in range(self.schedule.stages - 1)]
@@ -432,8 +432,8 @@ class Pipeline:
         return offset(self.group)
 
     def _compare(self, call: str) -> None:
-        """With the first mini-batch, whether all ranks have built the same. call: what this rank was called for, which
-        others may not compare for."""
+        """With the first mini-batch, check that all ranks have built the same. call: the name of this rank's call,
+        since another rank may make one that compares nothing."""
         self._goes_on()
         if self._built is not None:
             self._meet([f"a call of {call}()"])
@@ -462,8 +462,8 @@ class Pipeline:
     ) -> tuple[Boundary, bool]:
         """What goes into stage 0, and whether any rank has a `note`, if all ranks may go on; see `agree`.
 
-        alike: what must be the same on all replicas, too. looked: what must be the same on all ranks of this one. What
-        a stage says to samples of a new form, as `_along` raises it, all replicas are told.
+        alike: what must be the same on all replicas, too. looked: what must be the same on all ranks of this one. All
+        replicas are told what `_along` raises where a stage can't take samples of a new form.
         """
         complaint: Exception | None = None
         first = self._boundaries[0]
@@ -498,8 +498,8 @@ class Pipeline:
         return first, noted
 
     def _meet(self, call: list[str], complaint: Exception | None = None) -> None:
-        """Raises ValueError, on every rank, if one is about to do something else than this `call`, or what speaks
-        against it on some rank."""
+        """Raises ValueError, on every rank, if one is about to do something other than this `call`, or the complaint
+        of some rank."""
         self._goes_on()
         for group in (self.group, self.replicas):
             if group is not None:
@@ -512,7 +512,7 @@ class Pipeline:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Around what ranks do together: one where it fails can't go on, since the others are in the middle of it."""
+        """Around what ranks do together: a rank where it fails can't go on, as the others are in the middle of it."""
         try:
             yield
         except BaseException as error:
@@ -554,9 +554,9 @@ class Pipeline:
             take_from_first(self._mine.buffers(), self.replicas)
 
     def _digest(self, x: Held, y: Value) -> str:
-        """Of the mini-batch's numbers: ranks that draw other ones, of a shuffle that dropout has moved on, would train
-        with the inputs of one and the targets of another. It goes wrong in every step, so some of them are compared:
-        1, 2, 4, 8, ...
+        """Of the mini-batch's numbers: ranks that draw different ones, as when dropout has drawn from the generator of
+        a shuffle, would train with the inputs of one and the targets of another. It goes wrong in every step, so
+        comparing some is enough: 1, 2, 4, 8, ...
         """
         try:
             return " ".join(digest(part)[:8] for part in (*parts_of(x), *tensors(y)))
@@ -613,7 +613,7 @@ class Pipeline:
         return found
 
     def _heads(self, y: Value, sizes: Sizes, of: int | None) -> list[Head]:
-        """Per micro-batch, the function to its share of the loss of all replicas."""
+        """Per micro-batch, the function that computes its share of the loss of all replicas."""
 
         def mean_over(here: float) -> float:
             counts = torch.tensor([here, sum(sizes)], dtype=torch.float64, device=self.device)

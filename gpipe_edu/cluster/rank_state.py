@@ -1,7 +1,7 @@
 """The part of a training that each rank has for itself: its random numbers, and what only the user knows of.
 
-Where one is in the data, for example, or a ShardedGradScaler. A resume with the same stages and replicas gives each
-rank its own; with others it gives what all ranks had, or all of the same replica.
+The latter may be a place in the data or a ShardedGradScaler. A resume with the same stages and replicas gives each rank
+its own; with others it gives what was the same on all ranks, or on all of the same replica.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NAME: Final = re.compile(r"replica-(\d+)-rank-(\d+)\.pt")
 
 
 class Place(NamedTuple):
-    """The rank of a replica."""
+    """A rank within a replica."""
 
     replica: int
     rank: int
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Place:
-        """That of this process."""
+        """The place of this process."""
         replica = 0 if pipeline.replicas is None else dist.get_rank(pipeline.replicas)
         return cls(replica, pipeline.rank)
 

@@ -37,20 +37,20 @@ _GROUP: Final = timedelta(minutes=30)
 """The limit of every wait inside PyTorch; the watch usually ends a process long before."""
 
 _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
-"""What carries tensors. With GPUs, questions that are about no tensor still go from host to host."""
+"""What carries tensors. With GPUs, questions that involve no tensor still go from host to host."""
 
 _ECHO: Final = ("onnection", "peer", "imed out", "closed", "reset", "Broken pipe")
 """Words in an error that is caused here by the end of a neighbour."""
 
 _DISTRIBUTED: Final = str(Path(dist.__file__).parent)
 _WAITS: Final = (_DISTRIBUTED, messages.__file__)
-"""Where a thread that is at work waits for a message."""
+"""Files in which a working thread waits for a message."""
 
 _CHECKPOINT: Final = os.path.join(_DISTRIBUTED, "checkpoint")
-"""It writes files: that is no wait for a message."""
+"""It writes files, which is not waiting for a message."""
 
 _ENGINES: Final = (_DISTRIBUTED, str(Path(__file__).parent), nn.modules.module.__file__, nn.modules.container.__file__)
-"""Where lines of a traceback say nothing about the error of a layer."""
+"""Files whose lines in a traceback say nothing about the error of a layer."""
 
 
 class RanksError(RuntimeError):
@@ -64,8 +64,8 @@ class Ranks:
     MASTER_PORT. patience: seconds to wait for the others to start. device: "cpu", "cuda", or "auto", a GPU for each
     rank if all can have one. now: the op that is running, for reports; .device: this rank's.
 
-    Raises RanksError for missing variables, a process group that is there already, ranks that do not come, a port that
-    is taken, or missing GPUs.
+    Raises RanksError for missing variables, a process group that exists already, ranks that do not come, a port that is
+    taken, or missing GPUs.
     """
 
     def __init__(self, patience: float = 20, device: str = "auto") -> None:
@@ -240,12 +240,12 @@ class Ranks:
                 f"rank {self.rank} reached nobody at {_address()} within {patience:g} s ({_words(error)}): is rank 0 "
                 "started, is this its address, and may this port be reached from here?"
             ) from error
-        # A torchrun that starts its ranks again keeps the store, and what the earlier ones have said in it.
+        # A torchrun that starts its ranks again keeps the store, with what the earlier ones have said in it.
         run = os.environ.get("TORCHELASTIC_RUN_ID", "job"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return c10d.PrefixStore("/".join(run), store)
 
     def _reach(self, patience: float) -> None:
-        """Wait until the store can be reached: PyTorch, which could wait, prints C++ frames if it is in vain."""
+        """Wait until the store can be reached: PyTorch could wait itself, but prints C++ frames if it waits in vain."""
         end = monotonic() + patience
         while True:
             try:
@@ -265,7 +265,7 @@ class Ranks:
         self._watch.stop()
 
     def _doing(self) -> Doing:
-        """What the thread that has made this is doing."""
+        """What the thread that made this object is doing."""
         frame = sys._current_frames().get(self._main)
         file = "" if frame is None else frame.f_code.co_filename
         return Doing(self._where(), file.startswith(_WAITS) and not file.startswith(_CHECKPOINT))
@@ -315,9 +315,9 @@ def gather(mine: Any, group: Any = None) -> list[Any]:
 
 @contextmanager
 def _without_frames() -> Iterator[None]:
-    """PyTorch's store prints C++ frames if rank 0 ends while one looks for it; its exception says as much.
+    """PyTorch's store prints C++ frames if rank 0 ends while we look for it; its exception says all that matters.
 
-    What it prints goes to the descriptor itself. Nothing else is said meanwhile: the watch, which has a thread, raises.
+    It prints to the descriptor itself. Nothing else is printed meanwhile: the watch, which has a thread, raises.
     """
     if sys.stderr is None:
         yield
@@ -357,7 +357,7 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """Our own errors in full; of others the first line."""
+    """Our own errors in full; only the first line of others."""
     if isinstance(error, RanksError):
         return str(error)
     lines = str(error).strip().splitlines()

@@ -77,7 +77,7 @@ def save(
             partial.mkdir(parents=True)
 
     def write_rest() -> dict[str, Any]:
-        """All but the tensors; returns what is to be known of this rank's files."""
+        """Write all but the tensors; returns what must be known of this rank's files."""
         own = [rank_state.write(partial, pipeline, extra), *partial.glob(f"__{rank}_*")]
         return digests(own if rank else [*own, settings.write(partial), partial / ".metadata"])
 
@@ -103,13 +103,13 @@ def load(
 ) -> int:
     """Load the newest step of `folder` that is whole into the pipeline, the optimizer, its scheduler and each `extra`.
 
-    Returns the steps that it had made, 0 if the folder is empty. Warns if a newer one is damaged.
+    Returns how many steps had been made, 0 if the folder is empty. Warns if a newer one is damaged.
 
     All ranks call this. The number of stages, ranks and replicas may differ from when it was saved; of random states
     and extras each rank then gets those that were alike on all ranks, or on all of its replica. Learning rates and
     other settings are those that were saved. The files are unpickled: load only what you trust.
     Raises ValueError, on every rank, for a network of other layers, weights in other groups of the optimizer, a
-    scheduler or an extra on one side only, an extra that can't be divided again, or if what was saved is all damaged.
+    scheduler or an extra on one side only, an extra that can't be divided anew, or if all that was saved is damaged.
     """
     extra = extra or {}
     rank_state.check(extra)
@@ -166,8 +166,8 @@ def _with_state(pipeline: Pipeline, optimizer: Optimizer) -> dict[str, nn.Parame
 
 
 def device_of_slot(slot: str, settings: Mapping[str, Any], device: torch.device) -> torch.device:
-    """Where a part of the optimizer's state belongs whose weight is on `device`: as when PyTorch loads an optimizer,
-    counts of steps are on the host, unless the optimizer keeps them on the device itself."""
+    """Where a part of the optimizer's state belongs if its weight is on `device`: as when PyTorch loads an optimizer,
+    counts of steps are on the host, unless the optimizer itself keeps them on the device."""
     on_host = slot == "step" and not settings.get("capturable") and not settings.get("fused")
     return torch.device("cpu") if on_host else device
 
@@ -186,7 +186,7 @@ def _other_network(state: Mapping[str, Tensor], everywhere: Collection[str], kno
 
 
 class _Writer(FileSystemWriter):
-    """PyTorch's, which says of a full disk "unexpected pos 704 vs 598"; this one says what the system said."""
+    """PyTorch's, which reports a full disk as "unexpected pos 704 vs 598"; this one says what the system said."""
 
     def write_data(self, *arguments: Any) -> Any:
         """PyTorch's."""

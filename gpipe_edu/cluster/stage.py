@@ -26,8 +26,8 @@ from .shared_clock import SharedClock
 class PackedStage(nn.Module):
     """A stage as PyTorch's engine calls it: from tensors to tensors. before, behind: what crosses the boundaries there.
 
-    takes, gives: what comes from the stage in front, and goes to the one behind. The tensors of skips that go further
-    stand behind these, in the order of `FarSkips`.
+    takes, gives: what comes from the previous stage, and goes to the next one. The tensors of skips that go further
+    follow these, in the order of `FarSkips`.
     """
 
     def __init__(self, stage: StageLayers, before: Boundary, behind: Boundary, ways: Sequence[Way]) -> None:
@@ -40,7 +40,7 @@ class PackedStage(nn.Module):
         self._all_given = behind.only([*self.gives.names(), *given])
 
     def forward(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """What leaves, of what arrived. Raises ValueError for something else than the next stage expects."""
+        """What leaves, given what arrived. Raises ValueError for anything but what the next stage expects."""
         values, expected = self.stage(self._all_taken.unpack(parts)), self._all_given
         found = Boundary.of({name: values[name] for name in expected.names()})
         if found != expected:
@@ -72,8 +72,8 @@ class Stage(PipelineStage):
         skips: FarSkips,
         clock: SharedClock,
     ) -> None:
-        # PyTorch makes buffers like these for all micro-batches at once. So they hold nothing, and one is made where it
-        # is received into, and let go of where it has been read.
+        # PyTorch makes buffers like these for all micro-batches at once. So these hold nothing: memory is allocated
+        # when something is to be received, and freed when that has been read.
         takes, gives = packed.takes.empty(0, device, grad=index > 0), packed.gives.empty(0, device, grad=True)
         super().__init__(packed, index, stages, device, input_args=takes, output_args=gives, group=group)
         self._packed, self._sizes = packed, sizes
@@ -82,15 +82,15 @@ class Stage(PipelineStage):
         self._batch_norms = BatchNorms(packed, deferred=False)
         self._recompute_now = False
         self._micro_batch = 0
-        """Of the op that runs."""
+        """That of the op that runs."""
         self._taken: Sequence[Tensor] = ()
-        """What has come for it by far skips."""
+        """What far skips have brought for that op."""
         self._stashed: Sequence[Tensor] = ()
-        """What it has made to go by them."""
+        """What that op has made for far skips."""
         self._back: Sequence[Tensor | None] = ()
         """The gradients of what has come."""
         self._given: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        """For each micro-batch what has gone by them, with the gradients that have come back."""
+        """For each micro-batch what far skips have carried away, with the gradients that have come back."""
 
     def output(self, parts: Sequence[Tensor]) -> Held:
         """The value that the layers made."""
@@ -168,7 +168,7 @@ class Stage(PipelineStage):
         outputs, given = bwd_kwargs["stage_output"], bwd_kwargs["output_grads"]
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         given = (None,) * len(outputs) if given is None else given
-        # The loss, which has no gradient given, or what the next stage sent one for.
+        # The loss, for which no gradient is given, or what the next stage sent one for.
         pairs = [
             (root, gradient)
             for root, gradient in zip(outputs, given, strict=True)

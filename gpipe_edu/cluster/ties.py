@@ -1,8 +1,8 @@
-"""Weights that stages on several ranks hold, as where an embedding and the head are one: each rank has a copy.
+"""Weights that stages on several ranks hold, as where embedding and head share one: each rank has a copy.
 
 The copies stay equal to the last bit, because all get the very same gradient: the first of the ranks adds up what the
-others send it, and sends them the sum. Were each to add up for itself, they could do so in another order and round
-apart.
+others send it, and sends them the sum. If each added up for itself, they could do so in different orders and round
+differently.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Ties:
         self._held = {weight: tuple(ranks) for weight, ranks in held.items() if len(ranks) > 1 and self._rank in ranks}
         self._names = {weight: names[weight] for weight in self._held}
         self._compared: dict[str, bool] = {}
-        """Of which weights the ranks know that all of them train them, or none."""
+        """By a weight's name, as last compared: whether all ranks train it, or none does."""
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -108,7 +108,7 @@ class Ties:
         return self._held.get(weight, (self._rank,))[0] == self._rank
 
     def collect(self, weights: Sequence[Tensor], found: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Where a weight counts its gradient becomes that of all ranks; elsewhere it becomes None."""
+        """Where a weight counts, its gradient becomes that of all ranks; elsewhere it becomes None."""
         gradients = dict(zip(weights, found, strict=True))
         for first, other, tied in self._messages(weights):
             if self._rank == other:
@@ -130,9 +130,9 @@ class Ties:
         return [gradients[weight] for weight in weights]
 
     def _messages(self, weights: Iterable[Tensor]) -> list[tuple[int, int, list[Tensor]]]:
-        """The pairs of ranks with this one among them, and the weights they share, which travel in one message.
+        """The pairs of ranks that include this one, and the weights they share, which travel in one message.
 
-        In the same order everywhere: of all pairs that are left, the first one has both ends free.
+        The order is the same everywhere: of all pairs that are left, the first one has both ends free.
         """
         pairs: dict[tuple[int, int], list[Tensor]] = {}
         given = set(weights)
