@@ -38,7 +38,7 @@ _STAGE: Final = (
     "backward_maybe_with_nosync",
     "clear_runtime_states",
     "_create_grad_send_info",
-    "_validate_stage_tensors",  # 2.11 checks each shape, with no way to leave that, and sends only what has a gradient
+    "_validate_stage_tensors",  # 2.11 checks each shape, with no way to avoid that, and sends only what has a gradient
 )
 
 _ARGUMENTS: Final = {
@@ -48,7 +48,7 @@ _ARGUMENTS: Final = {
     "_split_inputs": ("args", "kwargs"),
     "_step_microbatches": ("arg_mbs", "kwarg_mbs", "target_mbs", "losses"),
 }
-"""The parameters, in this order, of the methods that we override or call; a release may add more behind them."""
+"""The parameters, in this order, of the methods that we override or call; a release may add more after them."""
 
 
 def missing(found: Any = schedules) -> list[str]:

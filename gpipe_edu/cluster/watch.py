@@ -14,8 +14,8 @@ that all name the same rank, and it leaves last:
                  done    all are done
 
 A process that is killed loses its connection at once. One that is stopped keeps it, as does one whose machine or cable
-is gone: these are missed by their heartbeats. Not PyTorch's store: once rank 0 is gone it can only say that, and
-prints its C++ frames beside.
+is gone: these are noticed by their missing heartbeats. PyTorch's store would not do: once rank 0 is gone it can only
+say that, and prints its C++ frames as well.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ BEAT: Final = 0.5
 """Seconds between two heartbeats."""
 
 SILENCE: Final = 12.0
-"""Seconds without a heartbeat after which a rank counts as gone: so long may one call hold Python's lock."""
+"""Seconds without a heartbeat after which a rank counts as gone: one call may hold Python's lock that long."""
 
 _STUCK: Final = 15.0
-"""Seconds for which all wait for messages, after one rank has left, until it is said that it has left too early."""
+"""Seconds for which all others wait for messages, after one rank has left, before we say that it left too early."""
 
 GRACE: Final = 2.0
-"""Seconds for others to leave before rank 0 does; and those in which a rank that was told to end may hear why."""
+"""Seconds that others have to leave before rank 0 does, and that a rank which was told to end has to hear why."""
 
 _TOKEN: Final = 16
 
@@ -65,7 +65,7 @@ class Doing(NamedTuple):
 class Watch(ABC):
     """A rank's thread for all that. `hello`: what all are told of this rank. `doing`: asked at each heartbeat.
 
-    A hello has "here", where the rank is, and "same", what all must have alike.
+    A hello has "here", where the rank is, and "same", what must be the same on all.
 
     `end(verdict)` is called in the thread when all have to end, but not before `enforced` is set: until then
     `wait_for_all` raises what is wrong.
@@ -90,14 +90,14 @@ class Watch(ABC):
         self._thread = threading.Thread(target=self._run, name="ranks", daemon=True)
 
     def wait_for_all(self) -> Ending | None:
-        """Until all ranks are there, and their `hellos`; or what has gone wrong instead."""
+        """Wait until all ranks are there, with their `hellos`; returns what has gone wrong instead, if anything."""
         self._joined.wait()
         if self._verdict is not None:
             self._settled.wait(2 * GRACE)
         return self._verdict
 
     def report(self, why: str) -> None:
-        """This rank is about to end: the others are told. Returns when they know."""
+        """Tell the others that this rank is about to end. Returns when they know."""
         self._reported = True
         self._tell(why)
         self._settled.wait(2 * GRACE)
@@ -112,7 +112,7 @@ class Watch(ABC):
         self._through.wait()
 
     def stop(self) -> None:
-        """All are done."""
+        """End the thread: all are done."""
         self._over = True
         with suppress(OSError):
             self._wake.send(b"\0")
@@ -121,27 +121,27 @@ class Watch(ABC):
         self._wake.close()
 
     def listen_to_signals(self) -> None:
-        """SIGTERM, and SIGINT while the main thread is inside a receive, where Python can't act on it.
+        """Act on SIGTERM, and on SIGINT while the main thread is inside a receive, where Python can't.
 
-        To be called in the main thread. A handler that the program has of its own is left to it.
+        To be called in the main thread. The program's own handler of SIGTERM, if it has one, stays in force.
         """
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _leave_it_to_the_watch)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
     def forget_signals(self) -> None:
-        """As before."""
+        """Undo `listen_to_signals`."""
         if signal.getsignal(signal.SIGTERM) is _leave_it_to_the_watch:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
 
     @abstractmethod
     def _listened(self) -> list[Any]:
-        """What may have something to say."""
+        """The connections that may have something to say."""
 
     @abstractmethod
     def _hear(self, one: Any) -> None:
-        """It has."""
+        """Take in what `one` of them says."""
 
     @abstractmethod
     def _beat(self, doing: Doing) -> None:
@@ -162,7 +162,7 @@ class Watch(ABC):
         while not self._over:
             ready = wait([self._woken, *self._listened()], BEAT)
             now = monotonic()
-            if now - looked > SILENCE / 2:  # stopped, or another thread had Python's lock: what was sent is here still
+            if now - looked > SILENCE / 2:  # stopped, or another thread had Python's lock: messages may be waiting
                 self._kept_from_running = max(self._kept_from_running, now - looked)
                 self._pardon(now)
             looked = now
@@ -183,7 +183,7 @@ class Watch(ABC):
 
     @abstractmethod
     def _pardon(self, now: float) -> None:
-        """Nobody's silence counts until `now`."""
+        """No rank's silence before `now` counts."""
 
     def _decide(self, verdict: Ending) -> None:
         if self._verdict is None:
@@ -199,7 +199,7 @@ class Watch(ABC):
                     self._asked = monotonic(), "was told to end (SIGTERM)"
 
     def _obey_signals(self, now: float, doing: Doing) -> None:
-        """But not at once: a launcher tells all to end when one has failed, and that one is what should be named."""
+        """Not at once: a launcher tells all to end when one has failed, and that one is the rank to name."""
         when, what = self._asked
         if what == "was interrupted" and not doing.waits:
             self._asked = 0.0, ""  # Python can raise KeyboardInterrupt
@@ -222,7 +222,7 @@ class Watch(ABC):
 
 
 class Coordinator(Watch):
-    """Rank 0's, which the others reach at `port`, if they know the `token`."""
+    """Rank 0's watch, which the others reach at `port`, if they know the `token`."""
 
     def __init__(
         self,
@@ -377,7 +377,7 @@ class Coordinator(Watch):
             self._through.set()
 
     def stop(self) -> None:
-        """When the others have closed their connections: they still read."""
+        """Once the others have closed their connections, on which they still read."""
         end = monotonic() + GRACE
         while self._wires and monotonic() < end:
             self._thread.join(0.01)
@@ -397,7 +397,7 @@ class Coordinator(Watch):
 
 
 class Follower(Watch):
-    """That of rank 1 and on, which is connected to rank 0's."""
+    """The watch of every other rank, connected to rank 0's."""
 
     def __init__(
         self,

@@ -1,5 +1,4 @@
-"""How ranks reach each other: by which network interface, and on connections on which lines of JSON go, in both
-directions.
+"""How ranks reach each other: by which network interface, and over connections that carry lines of JSON both ways.
 
 gloo uses the address that this machine's hostname resolves to. On many machines that is 127.0.0.1, so a rank on another
 machine would look for this one on itself. The interface that leads to rank 0 is a better choice: the others are there.
@@ -31,7 +30,7 @@ def choose(master: str) -> None:
 
 
 def is_alone(master: str) -> bool:
-    """Whether all ranks are on this machine, for all that the environment says."""
+    """Whether all ranks are on this machine, as far as the environment tells."""
     return os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"] or master in ("127.0.0.1", "localhost")
 
 
@@ -62,7 +61,7 @@ Message = list[Any]
 
 
 class Wire:
-    """One of them. seconds: the limit of a message to an end that reads none."""
+    """One such connection. seconds: how long a message may take to an end that does not read."""
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         connection.settimeout(seconds)
@@ -87,7 +86,7 @@ class Wire:
         *lines, self._read = (self._read + found).split(b"\n")
         try:
             return [json.loads(line) for line in lines] if found else None
-        except ValueError:  # none of ours
+        except ValueError:  # not a message of ours
             return None
 
     def close(self) -> None:
@@ -96,7 +95,7 @@ class Wire:
 
 
 def listen(alone: bool) -> socket.socket:
-    """A port of this machine; `alone`: reached from here only."""
+    """A socket that listens on a port of this machine; `alone`: reachable from here only."""
     if alone:
         return socket.create_server(("127.0.0.1", 0))
     if socket.has_dualstack_ipv6():

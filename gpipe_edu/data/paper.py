@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 class Capacity(NamedTuple):
     """The largest model that fits on `accelerators`: a limit of memory, not a model that was trained.
 
-    size is (L, D), layers and filters, for AmoebaNet-D and (L,) for the Transformer. Bytes are all accelerators'.
+    size is (L, D), layers and filters, for AmoebaNet-D and (L,) for the Transformer. Bytes are over all accelerators.
     """
 
     name: str
@@ -73,10 +73,10 @@ AmoebaNet-D (18, 128) and a Transformer of 24 layers.
 """
 
 RECOMPUTE_SHARE: Final = 0.23
-"""What recompute took at most of the total step time [N, section 3.1]."""
+"""The largest share of the total step time that recompute took [N, section 3.1]."""
 
 IMBALANCE_SHARE: Final = 0.032
-"""What imbalance between two partitions took [N, section 3.1]."""
+"""The share that imbalance between two partitions took [N, section 3.1]."""
 
 
 class Transfer(NamedTuple):
@@ -125,5 +125,5 @@ TRANSLATION: Final = (
 )
 """Larger batches [G, N, section 5]: a standard Transformer Big on German-English, which needs no pipeline.
 
-Another experiment than the one model of 6 billion parameters for 102 languages to English.
+Not the experiment with one model of 6 billion parameters for 102 languages to English.
 """

@@ -64,7 +64,7 @@ class MessageLog:
         self.sends, self.receives = self._flow(True), self._flow(False)
 
     def deadlock(self) -> Fault | None:
-        """The deadlock, if there is one; where an unlike message came before, that, since the rest follows from it."""
+        """The deadlock, if there is one; or the mismatched message before it, since the rest follows from that."""
         waits = [post for rank, post in enumerate(self.waiting) if post is not None and rank not in self.returned]
         if not waits or len(waits) + len(self.returned) < len(self.posts) or any(map(self._comes, waits)):
             return None

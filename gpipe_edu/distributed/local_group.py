@@ -40,7 +40,7 @@ _RANK: Final = f"{__package__}.rank"
 """The module that each process runs."""
 
 _START: Final = 20.0
-"""Seconds for Python and PyTorch to load in one process, without those in which it waits for a CPU."""
+"""Seconds for Python and PyTorch to load in one process, not counting those in which it waits for a CPU."""
 
 
 class Results(NamedTuple):
@@ -54,7 +54,7 @@ def run_processes(function: Callable[..., Any], K: int, seconds: float = 30) -> 
     """`[function(0), function(1), ...]`, each call in a process of its own, all K at the same time.
 
     The processes are a gloo group, so they can use `torch.distributed`. What they print is printed here. Raises the
-    function's own error; ProcessError if they wait for each other, take longer than `seconds`, or one has ended itself.
+    function's own error; ProcessError if they wait for each other, take longer than `seconds`, or one dies or exits.
     """
     whole("K", K, 1)
     with LocalGroup() as group:
@@ -89,8 +89,8 @@ class LocalGroup:
     ) -> Results:
         """Call each of `calls` in a process of its own, all at once. Raises as `run_processes` does.
 
-        answer: for calls that are judged, answers what process k asks meanwhile. What comes back is plain data then,
-        since unpickling it would run what the processes say.
+        answer: for calls that are judged, answers what process k asks meanwhile. What comes back is then plain data,
+        since unpickling it would run what the processes send.
         """
         self._answer = answer
         bodies = [pack(call).body for call in calls]

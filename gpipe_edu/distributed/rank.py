@@ -26,7 +26,7 @@ from gpipe_edu.process.resource_limits import limit_memory
 from gpipe_edu.process.time_limit import wall
 
 _PRINTED: Final = 10_000
-"""Characters passed on of what a function prints."""
+"""How many characters of what a function prints are passed on."""
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def _report(parent: Parent, *report: Any) -> None:
 
 
 def _ask(parent: Parent, question: Any) -> Any:
-    """The answer of the one who has given us the job."""
+    """The answer of whoever gave us the job."""
     _report(parent, "ask", question)
     return plain.decode(parent.hear())
 
@@ -121,5 +121,5 @@ def _error(error: BaseException) -> tuple[Any, ...]:
 
 
 def _pickled(value: Any) -> Any:
-    """As an array of bytes, which is plain data."""
+    """`value` pickled, as an array of bytes, which is plain data."""
     return np.frombuffer(pickle.dumps(value), np.uint8)

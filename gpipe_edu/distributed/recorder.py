@@ -97,7 +97,7 @@ class Watch:
         def post(
             tensor: Any, peer: Any = None, group: Any = None, tag: int = 0, group_peer: Any = None, **kw: Any
         ) -> Any:
-            # PyTorch passes on all parameters that can name a peer, as None those that were not given.
+            # PyTorch passes on all parameters that can name a peer, with None for those that were not given.
             peer = kw.get(peer_name) if peer is None else peer
             inside = kw.get(f"group_{peer_name}") if group_peer is None else group_peer
             if peer is None and inside is not None:

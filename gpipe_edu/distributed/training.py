@@ -101,7 +101,7 @@ def rank_steps(
 
     watch, value = this_watch(), None
     watch.stage(stage)
-    ops, shapes = list(ops), list(shapes)  # the same in every step: what uses them up is found out in the second
+    ops, shapes = list(ops), list(shapes)  # the same in every step: a function that uses them up fails in the second
     for _ in range(steps):
         stage.zero_grad(set_to_none=True)
         watch.barrier()

@@ -1,8 +1,8 @@
 """A sandbox of bubblewrap: one student's answers run in it, one after another, each forked from one loaded Python.
 
-In it there are Python and this package, read-only, one folder to write to, which is gone with it, a network with only
-itself, and no process but its own. Who judges stands outside, unseen. bubblewrap is the tool that Flatpak
-runs programs in; it needs no root, and its sandbox ends with whoever has started it, however that ends.
+In it there are Python and this package, read-only, one folder to write to, which is deleted with it, a network that
+reaches only itself, and no processes but its own. The judge is outside, unseen. bubblewrap is the tool that Flatpak
+runs programs in; it needs no root, and its sandbox ends with the process that started it, however that ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
 _TELLS_OF_OTHERS: Final = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats")
-"""In /proc: what is the whole machine's, or its user's outside, and not only of the processes in here."""
+"""Files in /proc about the whole machine, or its user outside, and not only about the processes in here."""
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
@@ -77,15 +77,15 @@ def _options() -> Iterator[str]:
         yield from ("--ro-bind", path, path)
     for path in _DEVICES:
         yield from ("--dev-bind", path, path)
-    # Whatever is bound above them, in these there is only what calls a function: what is expected of an answer is not
-    # to be had there.
+    # Whatever is bound above them, these folders show only what calls a function: nothing in them tells what is
+    # expected of an answer.
     for secret in _secrets():
         yield from ("--tmpfs", str(secret))
         if secret.name == FOLDER.name:
             for file in map(str, open_files(secret)):
                 yield from ("--ro-bind", file, file)
         yield from ("--remount-ro", str(secret))
-    # Where root grades, /proc/sys is root's to write, whatever the user is called inside.
+    # Where root grades, root could write to /proc/sys, whatever the user is called inside.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     for path in (f"/proc/{name}" for name in _TELLS_OF_OTHERS):
         if os.path.exists(path):

@@ -26,13 +26,13 @@ KEPT, _TAIL = 2_000, 20_000
 """Characters kept of what it prints, at its beginning and at its end."""
 
 _FAREWELL: Final = 3.0
-"""Seconds for writing down where it is; a moment, where the machine is not busy."""
+"""Seconds it has for writing down where it is; a moment is enough where the machine is not busy."""
 
 FLOOD: Final = 50_000_000
 """Bytes: a process that prints more is killed."""
 
 _LEAST: Final = 1_000
-"""Bytes that a message counts at least: thousands of small ones take as long as a large one."""
+"""The least bytes that a message counts for: thousands of small ones take as long as a large one."""
 
 
 def command(module: str) -> list[str]:
@@ -73,8 +73,8 @@ Start: TypeAlias = Callable[[str, Mapping[str, str], bool], Any]
 class Child:
     """Runs `main` of `module`. `hear` gets each of its messages, in a thread, and None once no more can come.
 
-    session: whether it has its own, and all that it has started is killed with it; else it ends with ours. most: bytes
-    of all its messages; with more, it is killed, and `talked` is true.
+    session: whether it has one of its own, so that all it has started is killed with it; else it ends with ours. most:
+    bytes of all its messages; with more, it is killed, and `talked` is true.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Child:
 
     @property
     def ancestors(self) -> list[int]:
-        """The processes that all it has started descend from, also what it has disowned; itself among them."""
+        """The processes from which all that it has started descends, even if disowned; itself among them."""
         above: int | None = getattr(self._process, "above", None)
         return [self.pid, *orphans.find_orphans(self.pid)] if above is None else [above, self.pid]
 
@@ -133,7 +133,7 @@ class Child:
         self._drainer.join(timeout=1)
 
     def hang_up(self, seconds: float) -> None:
-        """Let it end what it has started, and itself, as it hears no more from us; then `close`."""
+        """Send no more, so that it ends what it has started, and itself; then `close`."""
         self._sender.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=seconds)

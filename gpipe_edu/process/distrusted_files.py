@@ -1,6 +1,6 @@
 """A function in forked processes with limits: what a hostile file makes endless must not hold up, or end, the others.
 
-Only our own code runs in there, on data that nobody has checked; what untrusted code runs in is an enclosure.
+Only our own code runs in there, on data that nobody has checked; untrusted code runs in an enclosure.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Result = TypeVar("Result")
 
 
 class TooMuch(Exception):
-    """An item took more than it may, of time or of memory; which, as the end of a sentence."""
+    """An item took more than it may: time or memory, as the end of a sentence says."""
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | TooMuch]:
     """`function(item)` of each, in order, each in a process of its own. An error that it raises is raised here.
 
-    All are forked from one process that is forked at the first step, when this one may still have one thread only.
+    All are forked from one process, itself forked at the first item, when this one may still have only one thread.
     Where nothing can be forked there are no limits.
     """
     if not hasattr(os, "fork"):
@@ -53,7 +53,7 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
                     raise error
                 yield error or found
     finally:
-        with suppress(ProcessLookupError, ChildProcessError):  # who ends a command may have ended all it has started
+        with suppress(ProcessLookupError, ChildProcessError):  # whoever ends a command may have ended its children
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
@@ -91,7 +91,7 @@ def _read(pipe: BinaryIO) -> bytes | None:
 def _run(function: Callable[[Item], Any], item: Item, pipe: BinaryIO) -> None:
     import resource
 
-    # What this process was forked from may hold more than that by itself, and lends it.
+    # The process that this was forked from may hold more than that by itself, and shares it.
     limit_memory(getattr(psutil.Process().memory_info(), "data", 0) + MEMORY)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 1))
     try:

@@ -30,13 +30,13 @@ from . import orphans, process_count, scratch_folder
 from .child import Start, fresh
 
 FORKED: Final = "GPIPE_EDUFORKED"
-"""The environment variable of a process that was forked."""
+"""The environment variable that marks a forked process."""
 
 _PATIENCE: Final = 60.0
 """Seconds for the server to load libraries, or to delete what an answer has left."""
 
 _LARGEST: Final = 2**16
-"""Bytes of a request."""
+"""The most bytes of a request."""
 
 _DONE: Final = b"done"
 
@@ -78,7 +78,7 @@ class Forked:
 
 
 class Served(Forked):
-    """A process that a server has started, as its user outside of the sandbox sees it. above: what it descends from.
+    """A process that a server has started, seen from outside the sandbox. above: what it descends from.
 
     Its exit status is known to the server alone; here it is 0, whatever it was.
     """
@@ -102,9 +102,9 @@ class Served(Forked):
 
 
 class ForkServer:
-    """A server in a sandbox as its user sees it; `command` starts it. Any method raises OSError once it is silent.
+    """A server in a sandbox, seen from outside; `command` starts it. Any method raises OSError once it is silent.
 
-    descriptor: one that the command needs. It ends with the thread that has made it.
+    descriptor: one that the command needs. The server ends with the thread that made it.
     """
 
     def __init__(self, command: Sequence[str], descriptor: int) -> None:
@@ -152,7 +152,7 @@ class ForkServer:
         self._group.close()
 
     def _ask(self, question: dict[str, Any], ends: Sequence[int] = ()) -> list[int]:
-        """The descriptors that are answered. Raises OSError."""
+        """The descriptors in the answer. Raises OSError."""
         socket.send_fds(self._socket, [json.dumps(question).encode()], ends)
         answer, handles, _, _ = socket.recv_fds(self._socket, _LARGEST, 1)
         if not answer:
@@ -185,7 +185,7 @@ def fork() -> int:
 
 
 def piped(run: Callable[[BinaryIO], None]) -> tuple[int, BinaryIO]:
-    """Fork a process that does `run(pipe)`, and ends with this one at the latest: its id, and what it writes.
+    """Fork a process that does `run(pipe)`, and ends with this one at the latest; returns its id and what it writes.
 
     It exits with 0, or with 1 where `run` raises something.
     """
@@ -206,7 +206,7 @@ def piped(run: Callable[[BinaryIO], None]) -> tuple[int, BinaryIO]:
 
 
 def load(modules: Sequence[str]) -> None:
-    """Import modules for the processes that are forked from this one, as far as that has not been done."""
+    """Import modules that are not imported yet, for the processes that are forked from this one."""
     new = [module for module in modules if module not in sys.modules]
     for module in new:
         importlib.import_module(module)
@@ -226,7 +226,7 @@ def main() -> None:
         started = 0
         while True:
             if not select.select([control], [], [], 0.05)[0]:
-                orphans.find_orphans(started)  # which reaps those that have ended, and so knows what they have used
+                orphans.find_orphans(started)  # which reaps those that have ended, so that what they used counts
                 continue
             asked, ends, _, _ = socket.recv_fds(control, _LARGEST, 3)
             if not asked:
@@ -246,7 +246,7 @@ def main() -> None:
                     _become(ends, question["start"], dict(os.environ), question["session"])
                 handles = [os.pidfd_open(started)]
             socket.send_fds(control, [answer], handles)
-            os.dup2(nothing, 2)  # from the first answer on nobody reads it
+            os.dup2(nothing, 2)  # after the first answer nobody reads it
             _close((*ends, *handles))
 
 
@@ -298,5 +298,5 @@ def _end_all() -> None:
 
 
 def _let_others_look(may: bool) -> None:
-    """Whether another process of the same user may look into this one, at its memory and its files."""
+    """Set whether another process of the same user may look into this one, at its memory and its files."""
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(may), 0, 0, 0)

@@ -66,7 +66,7 @@ class Sender:
 def read(pipe: Readable, most: float = math.inf) -> bytes:
     """The next message. Raises EOFError if the other end is closed, even in the middle of one.
 
-    most: how long it may be. Raises TooLong for one that says it is longer, of which nothing is read.
+    most: how long it may be. Raises TooLong for one that says it is longer, without reading on.
     """
     size = int.from_bytes(_exactly(pipe, 8), "big")
     if size > most:

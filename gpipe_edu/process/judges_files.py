@@ -1,4 +1,4 @@
-"""Which files of the judges an answer may read: what calls the function, and nothing that knows what is right."""
+"""Which files of the judges an answer may read: those that call the function, and none that know what is right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def open_files(folder: Path) -> Iterator[Path]:
 
 
 def shut() -> None:
-    """Leave all others to their owner alone. For a container, in which answers run as another user."""
+    """Let only their owner read all others: for a container, in which answers run as another user."""
     may = set(open_files(FOLDER))
     for path in FOLDER.rglob("*"):
         if path.is_file() and path not in may:

@@ -32,7 +32,7 @@ def die_with_parent() -> None:
 
 
 def outlive_parent() -> None:
-    """Keep this process alive after its parent's end, seen only in its pipes, so that it can kill what it started."""
+    """Keep this process alive after its parent's end, known only by its pipes, so that it can kill what it started."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 

@@ -19,8 +19,8 @@ from . import frames
 class Parent:
     """Created once, first of all. From `listen` on questions are received in a thread, also while this process works.
 
-    Before that there is only one thread: rights that a process gives up are given up for threads that it starts later.
-    pipe: what messages come from, for who also waits for something else.
+    Before that there is only one thread: rights that it gives up are given up for all threads that start later.
+    pipe: where messages come from, for code that also waits for something else.
     """
 
     def __init__(self) -> None:

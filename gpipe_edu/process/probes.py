@@ -1,4 +1,4 @@
-"""What is shut off from this process, found out by trying it: nothing is said to be shut that is open."""
+"""What is shut off from this process, found out by trying it: nothing that is open is said to be shut."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How many processes and threads a sandbox may have: a fork in a loop doubles them faster than anyone can count.
 
-For a plain user the limit is that of the user whom the sandbox has, counted in its user namespace alone since Linux
-5.14. No such limit holds for root, who can make a cgroup instead.
+For a plain user it is a limit on the sandbox's user, counted in its user namespace alone since Linux 5.14. No such
+limit holds for root, who can make a cgroup instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from typing import Final
 
 TASKS: Final = 256
-"""Processes and threads at once in a sandbox, of which those of four ranks with PyTorch are a fifth."""
+"""Processes and threads at once in a sandbox; four ranks with PyTorch take a fifth of them."""
 
 _CGROUPS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 """Where the kernel limits their number: in a hierarchy of its own, or in the only one."""
@@ -28,7 +28,7 @@ _numbers = count()
 
 
 def limit_user(most: int = TASKS) -> None:
-    """No more than so many of the user who this process is, or becomes, from now on, unless that is root outside."""
+    """From now on, no more than this many of the user that this process is, or becomes, unless that is root outside."""
     import resource
 
     version = re.match(r"(\d+)\.(\d+)", os.uname().release)
@@ -43,7 +43,7 @@ class Group:
         self._folder = next(filter(None, map(_make, _CGROUPS)), None)
 
     def enter(self, command: Sequence[str]) -> list[str]:
-        """The command line with which `command` begins in the group."""
+        """The command line that starts `command` in the group."""
         if self._folder is None:
             return list(command)
         return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self._folder / "cgroup.procs"), *command]

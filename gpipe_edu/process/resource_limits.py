@@ -15,7 +15,7 @@ MEMORY: Final = 2 * 2**30
 """Bytes of data. PyTorch takes a tenth of it; three such processes at once leave room on a laptop with 8 GB."""
 
 FILE_BYTES: Final = 50_000_000
-"""The largest size of a file that an answer which is graded writes."""
+"""The largest file that an answer may write while it is graded."""
 
 
 def limit_memory(most: int = MEMORY) -> None:
@@ -29,7 +29,7 @@ def limit_memory(most: int = MEMORY) -> None:
 
 
 def limit_use(cpu_seconds: float) -> None:
-    """Set limits for this process and all it starts. cpu_seconds: after so many each is killed."""
+    """Set limits for this process and all it starts. cpu_seconds: after that many, each is killed."""
     import resource
 
     for kind, most in (

@@ -1,7 +1,7 @@
 """The folder that an answer may write to: whether it is full, and how it is deleted, however deep it has become.
 
-Not os.walk and shutil.rmtree, which are recursive: a thousand nested folders end them, and what they have not come to
-stays, uncounted, for the next answer.
+Not os.walk and shutil.rmtree, which are recursive: they fail at a thousand nested folders, and what they have not
+reached stays, uncounted, for the next answer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _make_ours(folder: str) -> None:
 def holds_more(folder: str, files: int, size: int) -> bool:
     """Whether it holds more than so many files and folders, or bytes; they may come and go meanwhile.
 
-    Where a path is longer than the system takes, it does: nobody can tell how much more.
+    True as well where a path is longer than the system takes: nobody can tell how much more there is.
     """
     waiting = [folder]
     while waiting:

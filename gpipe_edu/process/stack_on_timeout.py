@@ -26,8 +26,8 @@ _SIGNAL: Final[int | None] = getattr(signal, "SIGUSR1", None)
 
 
 class Prepared:
-    """In its blocks, `ask` makes this process write its stack to standard error; without signals, it does so once they
-    have lasted `seconds` together.
+    """In its blocks, `ask` makes this process write its stack to standard error; without signals, it does so once the
+    blocks have lasted `seconds` together.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -51,7 +51,7 @@ class Prepared:
 
 
 def ask(pid: int) -> None:
-    """Ask a process for its stack. Without signals it writes it unasked, as late as it has heard of its question."""
+    """Ask a process for its stack. Without signals it writes it unasked, timed from when it got its question."""
     if _SIGNAL is not None:
         with suppress(OSError):
             os.kill(pid, _SIGNAL)

@@ -45,14 +45,14 @@ _NEW: Final = (
 _HOLDS_UP: Final = (6, 7, 37, 38, 1024, 1026)
 """Commands of `fcntl`: locks and leases, for which others have to wait, and notices of what happens in a folder.
 
-`flock` stays: processes of PyTorch meet by it, in a file of their own.
+`flock` stays: PyTorch's processes meet by it, in a file of their own.
 """
 
 _DATAGRAMS: Final = (2, 3)
-"""Types of a pair of UNIX sockets that can be sent elsewhere after all."""
+"""Types of UNIX socket pairs that can send elsewhere after all."""
 
 _FAMILIES: Final = (2, 10, 16)
-"""Sockets that it may have: IPv4 and IPv6, in a network of its own, and netlink, which lists that network."""
+"""Sockets that an answer may have: IPv4 and IPv6, in its own network, and netlink, which lists that network."""
 
 _NAMESPACES: Final = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """The flags of `clone` for time, mounts, cgroups, host name, shared memory, users, processes and network."""
@@ -66,7 +66,7 @@ class _Argument(ctypes.Structure):
 
 
 class Rule(NamedTuple):
-    """A call that fails with `error`, always or if its argument `number` compares so."""
+    """A call that fails with `error`, always or where its `argument` compares as given."""
 
     name: str
     error: int = errno.EPERM
@@ -78,14 +78,14 @@ def rules() -> Iterator[Rule]:
     for names in FORBIDDEN.values():
         yield from map(Rule, names.split())
     for name in ("prlimit64", "sched_setaffinity"):
-        yield Rule(name, argument=(0, _NE, 0, 0))  # of another process than itself
+        yield Rule(name, argument=(0, _NE, 0, 0))  # for any process but itself
     for command in _HOLDS_UP:
         yield Rule("fcntl", argument=(1, _EQ, command, 0))
     yield Rule("clone3", errno.ENOSYS)  # a filter does not see its flags; libraries take `clone` then
     for flag in _NAMESPACES:
         yield Rule("clone", argument=(0, _MASKED_EQ, flag, flag))
-    # A UNIX socket reaches whoever listens in a folder, AF_VSOCK the machine below this one. A pair stays a pair. The
-    # kernel reads 32 bits of the family and this 64, so what is larger is refused, too.
+    # A UNIX socket reaches whoever listens in a folder, AF_VSOCK the host of this machine. A pair stays a pair. The
+    # kernel reads 32 bits of the family and the filter 64, so what is larger is refused, too.
     for family in set(range(max(_FAMILIES))) - set(_FAMILIES):
         yield Rule("socket", errno.EACCES, (0, _EQ, family, 0))
     for kind in _DATAGRAMS:
@@ -100,7 +100,7 @@ def number(name: str) -> int:
 
 
 def write(file: IO[bytes]) -> None:
-    """Write the filter, as bubblewrap reads it. Raises OSError where libseccomp is not to be had."""
+    """Write the filter, as bubblewrap reads it. Raises OSError where there is no libseccomp."""
     _make("seccomp_export_bpf", file.fileno())
 
 

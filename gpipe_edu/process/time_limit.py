@@ -1,10 +1,10 @@
-"""How long processes may work: counted is the time that they run or sleep, not the time that they wait for a CPU.
+"""How long processes may work: the time that they run or sleep counts, not the time that they wait for a CPU.
 
 By the wall clock, a right answer would look endless on a machine that is busy with something else. So what counts is
 CPU time, and time in which all of them sleep, as in a deadlock. A process that gets too little CPU for very long is
 given up on, too, but that is the machine's fault, and reported differently.
 
-psutil gives the same figures on Linux, macOS and Windows. Two things only Linux tells: what each thread is doing, and
+psutil gives the same figures on Linux, macOS and Windows. Only Linux tells two more: what each thread is doing, and
 memory without files that can be read again. Elsewhere a process is taken to sleep if it uses no CPU while a CPU is
 idle, and libraries count as its memory.
 """
@@ -40,7 +40,7 @@ _NOT_TOLD: Final = b"0"
 
 
 def family(of: Sequence[int]) -> list[int]:
-    """Those `of` these that still run, all that they have started, and all in their sessions."""
+    """The processes `of` these ids that still run, with all that they have started, and all in their sessions."""
     heads, found = set(of), set[int]()
     with suppress(psutil.Error, PermissionError):
         for pid in of:
@@ -86,9 +86,9 @@ class TimeLimit:
         self._queued, self._idle, self._ours = sum(map(_queued, self._pids())), _idle(), _own_time()
 
     def answered(self) -> None:
-        """One of them has waited for us: that it slept until now is no fault of theirs, least of all if we are slow.
+        """One of them has waited for us: that it slept until now is not its fault, least of all if we are slow.
 
-        So much is excused as they may take: with a question now and then one could sleep as long as one likes.
+        At most `seconds` in all are excused: else, with a question now and then, one could sleep as long as it likes.
         """
         self._answered = True
 
@@ -109,7 +109,7 @@ class TimeLimit:
         else:
             slept = 0.0
         slept = max(0.0, slept - (ours - self._ours))  # as long as this process works, or waits for a CPU, it is slow
-        if self._answered:  # and so is awake just now, whatever it has done before
+        if self._answered:  # then one is awake just now, whatever it has done before
             excused = min(slept, self.seconds - self._excused)
             self._excused += excused
             self._slept += slept - excused
@@ -202,7 +202,7 @@ def _memory(pid: int) -> int:
 
 
 def _share_of_memory(pid: int) -> int:
-    """The same, but of a page that several have in common its share alone."""
+    """The same, but of pages that several processes share only its part."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         lines = [line.split() for line in file if line.startswith((b"Pss_Anon:", b"Pss_Shmem:"))]
         if lines:

@@ -20,7 +20,7 @@ _NOBODY: Final = 65534
 
 
 def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
-    """Become another user, in a container where this process is root. outside: it may see what it can't change.
+    """Become another user, in a container where this process is root. outside: unused; it may see what it can't change.
 
     Raises OSError where that user can't even read this package, which is not the answer's fault.
     """
@@ -28,7 +28,7 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
     os.chown(scratch, user, _NOBODY)
     os.chdir(scratch)
     limit_use(cpu_seconds)
-    process_count.limit_user(2 * process_count.TASKS)  # of all who are nobody, which several students' answers may be
+    process_count.limit_user(2 * process_count.TASKS)  # of all of nobody's processes, in which several answers may run
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
     os.setresuid(user, user, user)
@@ -45,11 +45,12 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
 
 
 def _user() -> int:
-    """One of the container's own users for answers, drawn at random; nobody where it has none.
+    """One of the container's own users for answers, drawn at random; `nobody` where it has none.
 
-    The system counts a user's processes over all containers: those of one answer are not to be another's limit.
+    The system counts a user's processes over all containers: those of one answer must not count towards another's
+    limit.
     """
-    import pwd  # which Windows and browsers have not
+    import pwd  # which Windows and browsers lack
 
     own = [one.pw_uid for one in pwd.getpwall() if one.pw_name.startswith("answer-")]
     return random.SystemRandom().choice(own or [_NOBODY])

@@ -1,7 +1,8 @@
 """Batch normalization under micro-batches: what the running statistics see.
 
-Training always normalizes by the statistics of a micro-batch, so gradients equal those of a device that cuts the batch
-alike, not those of the whole batch: no pipeline can change that without waiting for all micro-batches in every layer.
+Training always normalizes by the statistics of a micro-batch, so gradients equal those of one device that cuts the
+batch likewise, not those of the whole batch: no pipeline can change that without waiting for all micro-batches in
+every layer.
 The running statistics, used in evaluation, can be exact: deferred, they are updated once per mini-batch from sums
 over all of its samples. They then equal those of a full-batch forward wherever the input of the batch normalization
 does: behind another one it does not, since that one has normalized per micro-batch. Either way a recompute must not

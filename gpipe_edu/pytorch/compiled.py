@@ -47,10 +47,10 @@ def forms(pieces: Iterable[Value]) -> Hashable:
 
 
 def outside_of_graphs(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """`function`, left alone by PyTorch's compiler with all that it calls: one graph ends before it, one begins behind.
+    """`function`, left alone by PyTorch's compiler with all that it calls: one graph ends before it, one begins after.
 
-    torch.compiler.disable as a decorator would do, but loads the compiler at once, which takes about a second. Here it
-    is used only if the compiler is already loaded; otherwise nothing can be tracing.
+    torch.compiler.disable as a decorator would do too, but loads the compiler at once, which takes about a second. It
+    is used here only if the compiler is already loaded; otherwise nothing can be tracing.
     """
 
     @wraps(function)

@@ -1,5 +1,5 @@
 """From what a user asks for to what runs: a net cut into stages of consecutive layers, with the same checks for one
-process and for several; a schedule's name and a checkpoint mode made a schedule.
+process and for several; a schedule's name and a checkpoint mode turned into a schedule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .guards import buffers_stay_in_one_stage, not_sharded, plain_sequential
 
 
 def cut_net(net: object, K: int, balance: Iterable[int] | None) -> list[list[nn.Module]]:
-    """The layers of each of K stages, as even as possible unless `balance` has their numbers.
+    """The layers of each of K stages, as even as possible unless `balance` gives their numbers.
 
     Raises TypeError or ValueError for a net that does more than run its layers, for counts that don't fit it, and for
     running means that two stages would share.

@@ -249,17 +249,17 @@ class GPipe(nn.Module):
         """Per device, the bytes of the weights' gradients that the last training step added up before it handed them
         over to `.grad`: 4 per number in a 16-bit weight, or 2 with accumulate_in_fp32=False.
 
-        Beside `peak_memory`, except on CUDA, whose figure has them. Raises RuntimeError as that does.
+        Not part of `peak_memory`, except on CUDA, whose figure has them. Raises RuntimeError as that does.
         """
         return _measured(self._gradient_bytes)
 
     def __getattr__(self, name: str) -> Any:
-        # Python asks here after an AttributeError of a property, which is to keep its words.
+        # Python calls this after an AttributeError in a property, whose message is to be kept.
         found = getattr(type(self), name, None)
         return found.fget(self) if isinstance(found, property) and found.fget else super().__getattr__(name)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GPipe:
-        # By this nn.Module moves and casts its weights, also those of the modules in it.
+        # This is how nn.Module moves and casts its weights, also those of the modules in it.
         stays_where_it_is(fn, self.devices)
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
 

@@ -68,8 +68,8 @@ def gpus_are_there(asked: Iterable[torch.device], count: int) -> None:
 def not_sharded(modules: Iterable[nn.Module]) -> None:
     """Raises ValueError for modules that PyTorch's FSDP, old or new, has taken over.
 
-    It brings a module's whole weights together around each of its forwards and backwards, and sends gradients on behind
-    each; a pipe has M of both in a step, and weights of the step's own in their place.
+    It gathers a module's whole weights around each of its forwards and backwards, and sends gradients on after each; a
+    pipe has M of both in a step, and the step's own weights in their place.
     """
     # A name that both set, so that a course on pipelines need not import them.
     if any("_is_fsdp_managed_module" in vars(module) for module in modules):
@@ -103,7 +103,7 @@ def plain_sequential(net: object) -> nn.Sequential:
 
 def buffers_stay_in_one_stage(stages: Sequence[Sequence[nn.Module]]) -> None:
     """Raises ValueError for a normalization that keeps running means in two stages: gradients add up, but what a
-    forward writes does not. Who else writes to buffers shows in a step, as `shared_buffers.py` tells."""
+    forward writes does not. Other writes to buffers show only in a step: see `shared_buffers.py`."""
     homes: dict[int, int] = {}
     for k, layers in enumerate(stages):
         for module in (module for layer in layers for module in layer.modules()):
@@ -119,7 +119,7 @@ def buffers_stay_in_one_stage(stages: Sequence[Sequence[nn.Module]]) -> None:
 
 
 def one_parameter_for_one_memory(stages: Sequence[Sequence[nn.Module]], homes: Mapping[int, int]) -> None:
-    """Raises ValueError for two parameters on two ranks that are one piece of memory: apart they would not be one.
+    """Raises ValueError for two parameters on two ranks that share one piece of memory, which they could not do there.
     homes: for each stage its rank."""
     found: dict[int, tuple[int, str, Tensor]] = {}
     for k, layers in enumerate(stages):
@@ -185,7 +185,7 @@ def weights_are_there(net: nn.Module) -> None:
 
 
 def in_their_places(stages: Iterable[tuple[Iterable[nn.Module], torch.device]]) -> None:
-    """Raises ValueError if weights were moved since the pipe has put them on the device of the first stage with them.
+    """Raises ValueError if weights were moved since the pipe put them on the device of the first stage with them.
 
     stages: for each its layers and its device.
     """
@@ -257,8 +257,8 @@ def stays_where_it_is(apply: Callable[[Tensor], Tensor], devices: Iterable[torch
 
 
 def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
-    """Raises TypeError for what is no function, ValueError for a loss that says itself to be of another reduction than
-    `who` was told."""
+    """Raises TypeError for what is no function, ValueError for a loss whose own reduction is not the one that `who` was
+    told."""
     if isinstance(loss_fn, type):
         raise TypeError(f"loss_fn is the class {loss_fn.__name__}; give one of it: {loss_fn.__name__}()")
     if not callable(loss_fn):
@@ -392,7 +392,7 @@ _PYTORCH_SAYS = {
 
 
 def what_it_means(error: BaseException, samples: int = 0, of: int = 0) -> str | None:
-    """For what PyTorch says of a layer that is right on one device: why it is not in a stage, and what to do.
+    """For what PyTorch says of a layer that is right on one device: why it is wrong in a stage, and what to do.
 
     samples, of: those of the micro-batch, and of the mini-batch, where an op of a micro-batch has failed.
     """
@@ -419,8 +419,8 @@ def grad_is_enabled(instead: str = "pipe(x)") -> None:
 
 
 def first_derivative(gradients: Iterable[Tensor | None]) -> None:
-    """Raises RuntimeError in a backward that is to be differentiated again, for a pipe's backward leaves no graph, or
-    that brings many gradients at once."""
+    """Raises RuntimeError in a backward that is to be differentiated again (a pipe's backward leaves no graph), or that
+    brings many gradients at once."""
     if any(gradient is not None and torch_private.is_batched(gradient) for gradient in gradients):
         raise RuntimeError(
             "a backward with is_grads_batched=True came to a pipe, which takes one gradient at a time; use the layers "
@@ -464,7 +464,7 @@ class Turn:
 
     @contextmanager
     def take(self, workers: Sequence[threading.Thread], wait: bool = True) -> Iterator[None]:
-        """Around a run; waits until no other one is going on. Raises RuntimeError where that would be for ever.
+        """Around a run; waits until no other one is going on. Raises RuntimeError where it would wait forever.
 
         workers: the pipe's own threads, whose run cannot end before they do. wait: False where a run of another
         thread needs the thread that would wait here.

@@ -4,8 +4,8 @@ stage 0   F0 F1 F2          B2 B1 B0
 stage 1      F0 F1 F2 B2 B1 B0            a row is run in order; waiting for a message is the bubble
 
 Every worker has one inbox, a queue implemented in C. A worker that needs a message takes from its inbox until that
-message comes and keeps the others for later. A failure is a message too, sent to all, so no worker waits forever. When
-each op started and ended, the workers note themselves: that is the measured timeline of a step.
+message comes and keeps the others for later. A failure is a message too, sent to all, so no worker waits forever. The
+workers themselves note when each op started and ended: that is the measured timeline of a step.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Interpreter:
     def run_row(self, device: int, ops: Iterable[Op], one_by_one: bool = False) -> None:
         """Run `ops` in order. If one fails, the other workers are woken and the exception names the op.
 
-        one_by_one: this thread runs all devices' ops, which a profile then says of them.
+        one_by_one: this thread runs all devices' ops, and a profile then says so.
         """
         with self.places[device].here():
             for op in ops:

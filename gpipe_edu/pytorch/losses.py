@@ -2,7 +2,7 @@
 
 The mini-batch's mean is the mean of the micro-batches' means only if each is weighted by what it averages over: usually
 its samples, sometimes the targets that are not ignored, or the weights of their classes. Both the engine of one process
-and that of several (`gpipe_edu.cluster`) ask here. What a step returns is a number, whose `backward()` says that the
+and that of several (`gpipe_edu.cluster`) use this. What a step returns is a number, whose `backward()` says that the
 step has run it.
 """
 
@@ -39,11 +39,11 @@ def make_heads(
 ) -> list[Head]:
     """For every micro-batch, of so many samples, the function from the last stage's output to its share of the loss.
 
-    mean_over: from the total that the means of y's micro-batches are over to the total for the whole mini-batch, where
-    y is only a part of it.
+    mean_over: turns the total that the means of y's micro-batches are taken over into that of the whole mini-batch,
+    where y is only a part of it.
 
-    Raises TypeError if loss_fn is no loss, ValueError for an unknown reduction or another one than loss_fn's, or if
-    there is not one weight per micro-batch.
+    Raises TypeError if loss_fn is no loss, ValueError for a reduction that is unknown or not loss_fn's, or if there is
+    not one weight per micro-batch.
     """
     is_a_loss(loss_fn, reduction)
     is_a_target(y)
@@ -79,8 +79,8 @@ def make_heads(
 
 
 def target_counts(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:
-    """What each micro-batch's mean is over if that is not its samples: cross entropy leaves out ignored targets, and
-    may weight classes. Empty for other losses."""
+    """What each micro-batch's mean is taken over, if not its samples: cross entropy leaves out ignored targets, and may
+    weight classes. Empty for other losses."""
     loss_fn = getattr(loss_fn, "_orig_mod", loss_fn)  # what torch.compile has wrapped
     function = loss_fn.func if isinstance(loss_fn, partial) else loss_fn
     of_class = function in (F.cross_entropy, F.nll_loss) or isinstance(function, (nn.CrossEntropyLoss, nn.NLLLoss))
@@ -94,13 +94,13 @@ def target_counts(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> 
 
 
 def as_step_loss(loss: Tensor) -> Tensor:
-    """`loss` as a StepLoss. One of the user's own kind stays so; and without the private name, PyTorch has the word."""
+    """`loss` as a StepLoss. One of the user's own class stays as it is, as do all where the private name is gone."""
     known = type(loss) is Tensor and torch_private.disabled_torch_function is not None
     return loss.as_subclass(StepLoss) if known else loss
 
 
 class StepLoss(Tensor):
-    """As a detached tensor; what is computed from it, a copy of it and what is saved of it are plain tensors."""
+    """Like a detached tensor; what is computed from it, a copy of it and what is saved of it are plain tensors."""
 
     __torch_function__ = torch_private.disabled_torch_function
 

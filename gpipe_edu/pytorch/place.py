@@ -124,8 +124,8 @@ class CudaPlace(Place):
 
     def _streams_from(self, source: torch.device) -> list[Any]:
         # PyTorch copies on the current stream of the GPU that sends; the current one of the GPU that receives waits for
-        # it. So either end has a stream for this, and there another pair for each source: a copy from the host, for
-        # which the host waits, must not stand behind one that waits for a GPU.
+        # it. So each end has a stream for this, with another pair for each source: a copy from the host, for which the
+        # host waits, must not queue behind one that waits for a GPU.
         if source not in self._copies:
             ends = (source, self.device) if source.type == GPU else (self.device,)
             self._copies[source] = [_stream(end) for end in ends]

@@ -45,7 +45,7 @@ _DRAWING = (
 
 
 class Randomness:
-    """The random numbers of one step. `torch.manual_seed` rules them; a step that draws none leaves no trace.
+    """The random numbers of one step. `torch.manual_seed` determines them; a step that draws none leaves no trace.
 
     stages: the layers of each; head: what computes the loss from the last stage's output, if anything does.
     """
@@ -76,7 +76,7 @@ class Randomness:
         )
 
     def behind(self, micro_batch: int, stage: int, device: torch.device) -> AbstractContextManager[Any]:
-        """To be put around a backward: a layer whose forward read the random state may draw in there, from it."""
+        """To be put around a backward: a layer whose forward read the random state may draw from it there."""
         if (micro_batch, stage) not in self._handles_state:
             return nullcontext()
         return self._stream(micro_batch, stage, device, OwnGenerators([], True))
@@ -212,8 +212,8 @@ class Door:
 
 
 class _Doors:
-    """PyTorch's functions that handle random state find the default generators under two names. While an op runs that
-    may draw, these names lead to doors."""
+    """PyTorch's functions that handle random state find the default generators under two names. While an op that may
+    draw runs, these names lead to doors."""
 
     def __init__(self) -> None:
         self._open = 0

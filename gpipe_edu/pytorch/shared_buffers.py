@@ -18,7 +18,7 @@ State = tuple[Tensor | None, int]
 
 
 class SharedBuffers:
-    """Those that layers of two `stages` or more have. here: the stages that run in this process, all unless given."""
+    """The buffers that layers of two or more `stages` have. here: the stages in this process, by default all."""
 
     def __init__(self, stages: Sequence[Sequence[nn.Module]], here: Collection[int] | None = None) -> None:
         places: dict[int, list[tuple[int, nn.Module, str]]] = {}

@@ -67,7 +67,7 @@ def skip_ways(stages: Sequence[Sequence[nn.Module]]) -> list[Way]:
     """The skips that cross stage boundaries.
 
     Raises ValueError for a name stashed or taken twice, stashed but never taken, taken but never stashed, or taken
-    by a layer in front of the one that stashes it.
+    by a layer before the one that stashes it.
     """
     stashed: dict[str, tuple[int, int]] = {}
     taken: dict[str, tuple[int, int]] = {}

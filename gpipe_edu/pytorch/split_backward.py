@@ -146,13 +146,13 @@ def _must_run_whole(node: Node) -> bool:
         # PyTorch 2.13 crashes if it is to give the gradients of a channels-last GroupNorm's weights, and no input's.
         saved: Tensor = node._saved_input  # type: ignore[attr-defined]
         return saved.is_cpu and not saved.is_contiguous()
-    # A reentrant checkpoint allows nothing else. Of what torch.compile has made, each half would compute all gradients,
-    # and where it may reuse the memory of what it has saved, it allows nothing else either.
+    # A reentrant checkpoint allows nothing else. In what torch.compile has made, each half would compute all gradients,
+    # and where that may reuse the memory of what it has saved, it allows nothing else either.
     return name in ("CheckpointFunctionBackward", "CompiledFunctionBackward")
 
 
 def _graph(roots: Sequence[Tensor]) -> dict[Node, list[Node]]:
-    """The nodes that each node leads to; every node stands behind those."""
+    """The nodes that each node leads to; every node comes after those."""
     found: dict[Node, list[Node]] = {}
     seen: set[Node] = set()
     stack: list[tuple[Node, list[Node] | None]] = [(root.grad_fn, None) for root in roots if root.grad_fn is not None]

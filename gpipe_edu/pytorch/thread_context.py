@@ -48,7 +48,7 @@ class Surroundings:
         self._modes = _function_modes()
 
     def run(self, job: Callable[[], _T]) -> _T:
-        """What `job` returns, called as if in that thread, then."""
+        """What `job` returns, called as if in that thread, at that time."""
         return self._variables.copy().run(self._inside, job)  # a copy: a context serves one thread at a time
 
     def _inside(self, job: Callable[[], _T]) -> _T:
@@ -75,7 +75,7 @@ def _push(mode: TorchFunctionMode) -> Iterator[None]:
 
 
 class Modes:
-    """Which layers were in training mode at a forward: they may be in another one when its backward recomputes."""
+    """Which layers were in training mode at a forward: that may have changed when its backward recomputes."""
 
     def __init__(self, layers: Iterable[nn.Module]) -> None:
         self._then = [(module, module.training) for layer in layers for module in layer.modules()]

@@ -1,9 +1,9 @@
-"""Layers that take time in front of the samples, as PyTorch's recurrent and attention layers do by default.
+"""Layers that take time as the first dimension, as PyTorch's recurrent and attention layers do by default.
 
 A pipeline cuts the first dimension of a mini-batch. Where that is time, each piece has all samples and a part of every
-sequence: the layers compute other numbers, and nothing fails. A net whose own layers transpose before and behind is
-right, so it can't be told from `batch_first` alone; the shapes that arrive say it, unless there are as many steps as
-samples in a micro-batch.
+sequence: the layers compute other numbers, and nothing fails. A net whose own layers transpose before and after is
+right, so `batch_first` alone does not tell; the shapes that arrive do, unless there are as many steps as samples in a
+micro-batch.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ NEEDED: Final = {
     "nn.modules.dropout._DropoutNd": "to know the layers that draw",
     "Tensor._make_subclass": "a stage's own weights",
 }
-"""What the engine can't do without, and for what."""
+"""What the engine can't do without, and what it needs that for."""
 
 OPTIONAL: Final = {
     "_C._get_dispatch_mode": "to refuse a FakeTensorMode",
@@ -58,7 +58,7 @@ OPTIONAL: Final = {
     "autograd.profiler._is_profiler_enabled": "to name ops in a profile",
     "_C._disabled_torch_function_impl": "to say that the backward of a step's loss has run",
 }
-"""What the engine only says more with."""
+"""What the engine needs only to say or refuse more."""
 
 
 def _find(path: str) -> Any:

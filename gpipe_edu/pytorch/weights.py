@@ -31,8 +31,8 @@ from .ledger import bytes_of
 class Weights:
     """The weights that `layers`, one module per stage, hold now; `given`: those that require a gradient, each once.
 
-    devices: of the stages, where not all weights lie where their stage runs. accumulate_in_fp32: whether gradients of
-    16-bit weights are added up so.
+    devices: those of the stages, where not all weights are where their stage runs. accumulate_in_fp32: whether
+    gradients of 16-bit weights are added up in fp32.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Weights:
 
 
 def move_layers(stages: Sequence[tuple[Sequence[nn.Module], torch.device]]) -> None:
-    """The layers of each stage to its device; a weight of several stages to that of the first, and it stays one: for
-    some kinds of devices PyTorch makes a new parameter wherever a layer holds it."""
+    """Move the layers of each stage to its device, and a weight of several stages to that of the first. It stays one
+    weight: for some kinds of devices PyTorch would make a new parameter wherever a layer holds it."""
     slots: dict[int, list[tuple[nn.Module, str]]] = {}
     for layers, _ in stages:
         for module, name, weight in _held(nn.ModuleList(layers), set()):

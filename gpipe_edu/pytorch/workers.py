@@ -35,7 +35,7 @@ class JobResults:
         self._news.put(None)
 
     def wait(self, count: int) -> None:
-        """Until `count` jobs have ended. May be interrupted anywhere, by Ctrl-C, and called again.
+        """Wait until `count` jobs have ended. May be interrupted anywhere, by Ctrl-C, and called again.
 
         So it counts the jobs that have ended, not the messages about them, one of which an interrupt may swallow. And
         it wakes up now and then, since a signal that another thread received does not wake this one.

@@ -1,4 +1,4 @@
-"""To study the PyTorch engine, not part of it: chores, profiles, traffic, attention, a worker, carried skips."""
+"""For studying the PyTorch engine, not part of it: chores, profiles, traffic, attention, a worker, carried skips."""
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus

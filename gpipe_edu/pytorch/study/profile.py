@@ -52,8 +52,8 @@ def balance_by_time(
 ) -> tuple[int, ...]:
     """Layer counts for `partitions` stages whose slowest, forward and backward, is as fast as possible.
 
-    timeout: seconds after which no more rounds are measured; one always is. device: where to measure copies of layers
-    and sample, by default where they are. Otherwise as `profile`.
+    timeout: seconds after which no more rounds are measured; one always is. device: where to measure copies of the
+    layers and the sample, by default where they are. Otherwise as `profile`.
     """
     K = _number_of_stages(partitions)
     layers = _medians(_rounds(net, sample, device), lambda done, seconds: seconds >= timeout)

@@ -17,7 +17,7 @@ def stage_worker(
 ) -> None:
     """Run one stage for M micro-batches, F-then-B (GPipe, arXiv 1811.06965, section 2.2, without its recompute).
 
-    values, results: what the stage in front computed, and what goes on to the next one, [n_m samples, ...] each.
+    values, results: what the previous stage computed, and what goes on to the next one, [n_m samples, ...] each.
     gradients, input_gradients: those of results, as they come back, the last micro-batch first, and those of values.
     """
     held = []
