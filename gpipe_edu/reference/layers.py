@@ -23,7 +23,7 @@ Params = dict[str, Array]
 
 
 class Layer:
-    """Base of all layers. x and y have shape (n, ...) with n samples; gradients have the shape of what they are of.
+    """Base of all layers. x and y have shape (n, ...) with n samples; a gradient has the shape of what it belongs to.
 
     `params` maps names to arrays, in float64; gradients come as a dict with the same names and shapes.
     """
@@ -191,7 +191,7 @@ class LayerNorm(Layer):
 class BatchNorm(LayerNorm):
     """Every feature is shifted to mean 0 and scaled to variance 1 over the samples of a micro-batch.
 
-    So training depends on how the batch is cut, and gradients equal those of one device only if it cuts alike. For
+    So training depends on how the batch is cut, and gradients equal those of one device only if it cuts likewise. For
     evaluation there are moving averages over whole mini-batches in `running`, as in the GPipe paper; they change only
     when `update_running` is called.
 
@@ -241,7 +241,7 @@ _NORMS: dict[str, type[LayerNorm]] = {"layer": LayerNorm, "batch": BatchNorm}
 def mlp(
     sizes: Sequence[int], activation: str = "relu", seed: int = 0, *, norm: str | None = None, dropout: float = 0.0
 ) -> list[Layer]:
-    """A multi-layer perceptron: between sizes[i] and sizes[i+1] a Linear, and behind each but the last, in this order,
+    """A multi-layer perceptron: between sizes[i] and sizes[i+1] a Linear, and after each but the last, in this order,
     the norm if any ("layer" or "batch"), the activation ("relu" or "tanh") and a Dropout if its share is not 0.
 
     Raises ValueError for fewer than two sizes, or an unknown activation or norm, TypeError for sizes that are no list

@@ -1,6 +1,6 @@
 """Training on one device, in the simplest way: every pipeline must give the same results.
 
-So here is also how far gradients are from those of one device, and the update that follows, once per mini-batch.
+So this file also says how far gradients are from those of one device, and makes the update, once per mini-batch.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Training without the flush, as PipeDream does it: no device ever drains, and gradients come from old weights.
 
-GPipe updates once, behind the flush, so all ops of a step see the same weights. Here every micro-batch of the schedule
+GPipe updates once, after the flush, so all ops of a step see the same weights. Here every micro-batch of the schedule
 is a mini-batch of its own, and a stage updates its weights right after each of its backwards:
 
     device 0   F0 F1 F2    B0 F3 B1 F4 B2      F3 meets weights that know B0: the updates of 1 and 2 come too late
     device 1      F0 F1 B0 F2 B1 F3 B2 F4      F3 meets weights that know B0 and B1
     device 2         F0 B0 F1 B1 F2 B2 F3      F3 meets weights that know B0, B1 and B2: the last stage is never late
 
-So what a forward meets follows from the row alone: the backwards that stand in front of it. A schedule that finishes
+So what a forward meets follows from the row alone: the backwards that come before it. A schedule that finishes
 each mini-batch before the next one starts, `naive(K, M)`, is plain SGD.
 """
 

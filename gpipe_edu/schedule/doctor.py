@@ -151,7 +151,7 @@ def _incomplete(schedule: Schedule) -> Iterator[Problem]:
             cells[micro_batch, stage].add(kind)
     mixed: list[Problem] = []
     missing: list[Problem] = []
-    # What nobody has written is no help: a schedule of F, R and B is told of no I and W.
+    # Kinds that nobody has written are no help: for a schedule of F, R and B, no I or W is mentioned.
     ways = [way for way in WAYS if set(way) <= {"F"}.union(*cells.values())] or ["FB"]
     for micro_batch in range(schedule.micro_batches):
         for stage in range(schedule.stages):

@@ -19,7 +19,7 @@ _EMPTY = "-"
 
 
 def format_rows(rows: Sequence[Sequence[Op]]) -> str:
-    """One line per device; "@stage" only on devices that hold another stage than their own number."""
+    """One line per device; "@stage" only on devices that hold a stage other than their own number."""
     lines = []
     for device, row in enumerate(rows):
         plain = all(op.stage == device for op in row)
@@ -68,7 +68,7 @@ def _refusal(words: list[str], place: int, line: int, letters: str) -> ScheduleE
 
 
 def guess(text: str) -> str:
-    """The written form that is meant by `text` with small letters, commas, strokes between devices; "" if none is."""
+    """The written form meant by a `text` with small letters, commas, or strokes between devices; "" if none is."""
     rows = [re.sub(r"[^A-Z0-9@]+", " ", row).split() for row in re.split(r"[\n/|;]", text.upper())]
     rows = [row for row in rows if row]
     return "\n".join(" ".join(row) for row in rows) if all(_parse(word, 0) for row in rows for word in row) else ""

@@ -30,7 +30,7 @@ def read_zero_bubble(text: str, name: str = "") -> Schedule:
     gradients where none does. Sends and the like are left out. The print does not say which stage a second chunk is: it
     is that of a V, 2K - 1 - k on device k, unless only K + k, that of a loop, can run.
 
-    Raises ScheduleError naming line and word for what is none of that.
+    Raises ScheduleError naming line and word for anything else.
     """
     rows: list[list[tuple[str, int, bool]]] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -67,7 +67,7 @@ def read_zero_bubble(text: str, name: str = "") -> Schedule:
 
 
 def read_megatron_order(order: Sequence[Sequence[int]], name: str = "") -> Schedule:
-    """Megatron-LM's order for each rank, of its `convert_schedule_table_to_order`: 1 is a forward of the first of a
+    """Megatron-LM's order for each rank, from its `convert_schedule_table_to_order`: 1 is a forward of the first of a
     rank's model chunks, -2 a backward of the second. Chunk c of rank k is stage (c - 1) K + k.
 
     A chunk's micro-batches are not named, because they go forward, and backward, in their order: 0, 1, 2, ...
@@ -94,7 +94,7 @@ def read_clocks(clocks: Sequence[Sequence[tuple[int, int]]], name: str = "") -> 
 
     The backwards are autograd's there: all forwards in reverse. So `clock_cycles(M, K)` is `gpipe(K, M)`.
 
-    Raises ValueError for what are no such pairs, TypeError for what is no whole number in one.
+    Raises ValueError for anything but such pairs, TypeError for a pair of anything but whole numbers.
     """
     forwards = []
     for number, cycle in enumerate(clocks):

@@ -3,9 +3,9 @@
     0F0,0F1,,0B0,0B1         rank 0: stage 0; a blank cell is a slot in which the rank idles
     ,1F0,1B0,1F1,1B1         rank 1: stage 1
 
-It is what `torch.distributed.pipelining` reads and writes of a schedule, so what a trainer takes that stands on it. Its
-kinds are F, I, W and B (both gradients at once). It may have sends, receives and what sharded weights need beside the
-compute: those follow from the order of the ops, so they are left out here. A pair that runs as one block is one cell:
+It is how `torch.distributed.pipelining`, and so a trainer that builds on it, reads and writes a schedule. Its kinds are
+F, I, W and B (both gradients at once). It may have sends, receives and what sharded weights need besides the compute:
+those follow from the order of the ops, so they are left out here. A pair that runs as one block is one cell:
 
     (0F3;7B1)OVERLAP_F_B     forward of micro-batch 3 on stage 0, backward of micro-batch 1 on stage 7
 """
@@ -29,7 +29,7 @@ _TOGETHER: Final = {
     "OVERLAP_F_B": _COMPUTE,
     "BATCH_P2P": _AROUND,
 }
-"""What stands in brackets before each of these, with semicolons between."""
+"""What stands in brackets before each of these words, separated by semicolons."""
 
 _BRACKETS: Final = re.compile(r"\(([^()]*)\)\s*(\w+)")
 _CELL_SHAPED: Final = re.compile(r"\d+[A-Z_]+\d+|\d+(?:UNSHARD|RESHARD|REDUCE_GRAD)|\d+[fiwb]\d+", re.ASCII)
@@ -37,7 +37,7 @@ _CELL_SHAPED: Final = re.compile(r"\d+[A-Z_]+\d+|\d+(?:UNSHARD|RESHARD|REDUCE_GR
 _PYTORCHS: Final = {
     "F": "F",
     "B": "B",
-    "C": "B",  # there it is not the schedule that says whether a stage recomputes
+    "C": "B",  # in PyTorch it is not the schedule that says whether a stage recomputes
     "I": "I",
     "W": "W",
 }
@@ -66,7 +66,7 @@ def parse_csv(text: str) -> tuple[list[list[Op]], list[Pair]]:
     """The ops of each rank, in order, and the pairs that run as one block.
 
     What begins with a # is a comment. Blank lines before the first rank and after the last one are no ranks, nor are
-    lines after it that have commas alone, as spreadsheets write them.
+    lines after it that have only commas, as spreadsheets write them.
 
     Older releases of PyTorch write B for the input gradient alone and BW for both: that is recognised by a BW, or by
     W's without an I, and said in a UserWarning.
@@ -124,7 +124,7 @@ ONE_STAGE_A_RANK: Final = "PipelineScheduleSingle"
 def torchtitan_flags(rows: Sequence[Sequence[Op]], file: str) -> str:
     """The flags with which torchtitan 0.2 runs these rows from `file`; "" if its ranks hold other stages.
 
-    The schedule it names besides says only how stages are dealt to ranks: one each, in a loop, or in a V.
+    The schedule that they also name says only how stages are dealt to ranks: one each, in a loop, or in a V.
     """
     K = len(rows)
     held = [sorted({op.stage for op in row}) for row in rows]
@@ -141,7 +141,7 @@ def torchtitan_flags(rows: Sequence[Sequence[Op]], file: str) -> str:
 
 
 def torchtitan_schedule(dealt: str, file: str) -> str:
-    """Those of them that name the schedule; `dealt`: PyTorch's name of one with as many stages on the same ranks."""
+    """The flags that name the schedule; `dealt`: PyTorch's name of one with as many stages on the same ranks."""
     name = "--parallelism.pipeline_parallel_schedule"
     return f"{name} {dealt} {name}_csv {shlex.quote(file)}"
 
@@ -153,7 +153,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _cells(line: str, number: int) -> Iterator[_Cell]:
-    """The compute of one line; of a pair one op after the other."""
+    """The compute of one line; a pair gives one op after the other."""
     for place, cell in enumerate(line.split(","), start=1):
         text = cell.strip().strip('"').strip()  # a spreadsheet may put text into quotation marks
         for word in _words(text) if text else []:
@@ -183,7 +183,7 @@ def _unreadable(line: int, cell: int, text: str) -> ScheduleError:
 
 
 def _letters(ranks: Sequence[Sequence[_Cell]]) -> dict[str, str]:
-    """By letter of the file, our kind."""
+    """Our kind for each letter of the file."""
     used = {cell.letter: cell for rank in reversed(ranks) for cell in reversed(rank)}
     if "BW" in used and "I" in used:
         old, new = used["BW"], used["I"]
@@ -196,7 +196,7 @@ def _letters(ranks: Sequence[Sequence[_Cell]]) -> dict[str, str]:
         warnings.warn(
             "The file has the letters of PyTorch before 2.6: its B is read as I, the input gradient, and BW as B, both "
             "gradients at once",
-            stacklevel=4,  # who called Schedule.parse: each place that does is told once
+            stacklevel=4,  # the caller of Schedule.parse: each place that calls it is told once
         )
         return {"F": "F", "W": "W", "B": "I", "BW": "B"}
     return {letter: letter for letter in "FIWB"}

@@ -285,7 +285,7 @@ def _through_stages(groups: Iterable[range], V: int) -> tuple[list[tuple[int, in
 
 
 def _interleave(name: str, K: int, V: int, groups: Sequence[range], combined: bool = False) -> Schedule:
-    """Interleaved 1F1B. combined: with one forward more in front, and then each forward in a block with a backward."""
+    """Interleaved 1F1B. combined: with one more warm-up forward, and then each forward in a block with a backward."""
     forwards, backwards = _through_stages(groups, V)
     rows, pairs = [], []
     for k in range(K):
@@ -309,8 +309,8 @@ def _alternate(K: int, M: int, k: int, back: Callable[[int], Iterable[Op]]) -> I
 
 
 def _check_ops(name: str, K: int, ops: int) -> None:
-    """Raises ValueError, before anything is built, where a rule goes through more ops than a schedule may have: it
-    leaves out those of micro-batches that there are not."""
+    """Raises ValueError, before anything is built, where a rule goes through more ops than a schedule may have; it may
+    go through more than it keeps, as it leaves out those of micro-batches that do not exist."""
     if ops > 5 * MOST:
         raise ValueError(f"{name} on K = {K:,} devices has more than {5 * MOST:,} ops; choose fewer devices")
 
@@ -345,7 +345,7 @@ class Form(NamedTuple):
 
     takes_V: bool
     stages: int
-    """Of each device; where V says it, for the default V."""
+    """How many each device has; where V sets that, for the default V."""
     splits: bool
     """Whether backwards are I and W."""
     recomputes: bool
@@ -375,6 +375,6 @@ def by_name(name: str, K: int, M: int) -> Schedule:
 
 
 def recipe_name(name: str) -> str | None:
-    """The key of `RECIPES` that is meant: neither case matters, nor whether words are joined by - or _."""
+    """The key of `RECIPES` that is meant: case does not matter, nor whether words are joined by - or _."""
     meant = name.lower().replace("_", "-")
     return next((known for known in RECIPES if known.replace("_", "-") == meant), None)

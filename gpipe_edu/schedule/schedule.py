@@ -30,7 +30,7 @@ class Schedule:
 
     Building one checks only that it is made of ops; `problems()` and `check()` tell whether it can run.
 
-    Raises TypeError if `rows` is not a sequence of sequences of `Op`, ValueError for a pair that is none.
+    Raises TypeError if `rows` is not a sequence of sequences of `Op`, ValueError for a pair that is not one.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Schedule:
         return Schedule(rows, self.name, pairs)
 
     def apart(self) -> Schedule:
-        """The same order without pairs: as one device runs it that does one op after the other."""
+        """The same order without pairs: for devices that run one op after the other."""
         return Schedule(self.rows, self.name, ()) if self.pairs else self
 
     @classmethod
@@ -157,7 +157,7 @@ class Schedule:
         for each op, such as "0F1": stage 0, forward, micro-batch 1, or for each pair, such as "(0F3;7B1)OVERLAP_F_B".
         `parse` is the inverse, but for a C.
 
-        A C is written as B, since there a stage says itself whether it recomputes. Raises ScheduleError if this cannot
+        A C is written as B, since in PyTorch the stage says whether it recomputes. Raises ScheduleError if this cannot
         run, ValueError if it has an R, for which there is no letter, OSError if `path` cannot be written.
         """
         text = format_csv(self.check().rows, self.pairs)

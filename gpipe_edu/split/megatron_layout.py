@@ -15,7 +15,7 @@ from typing import Final
 LETTERS: Final = {"E": "embedding", "t": "transformer block", "m": "multi-token prediction", "L": "loss"}
 
 _MOST: Final = 100_000
-"""Letters of an unrolled layout; a longer one is a slip of a digit."""
+"""The most letters of an unrolled layout; a longer one is a slip of a digit."""
 
 
 def balance_of_layout(layout: str) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Cutting a mini-batch into micro-batches and putting it together again.
 
-`numpy.array_split` does the sizes right but knows no tensors and no tuples; `torch.chunk(x, M)` may return fewer than
+`numpy.array_split` gets the sizes right but knows no tensors and no tuples; `torch.chunk(x, M)` may return fewer than
 M pieces (5 samples in 4 chunks give 3). So the cut is made here, once, for all engines.
 """
 

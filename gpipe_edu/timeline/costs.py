@@ -1,5 +1,5 @@
-"""How long ops take on paper, so that a schedule can be timed before anything runs; or as a measured timeline has them,
-so that a plan can be compared with the run it models.
+"""How long ops take on paper, so that a schedule can be timed before anything runs; or took in a measured timeline, so
+that a plan can be compared with the run it models.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNITS: Final = ("", "s")
 class Costs:
     """Time per op kind: numbers, or one value per stage; in any unit you like, or in seconds if unit is "s".
 
-    R defaults to F, C to R + B, I and W to B / 2 (stage by stage): a toy's law, for layers that are all matrix, since
+    R defaults to F, C to R + B, I and W to B / 2 (stage by stage): a toy's law, for layers that are only matrices, as
     attention has no weights and so no W; `of_transformer` has a block's own. A message to another device costs link +
     send, and no device is busy meanwhile: link is the time that it keeps its link busy, its bytes over the bandwidth;
     send is the latency, from the end of an op, or from when its message has left the link, to its use there. Between

@@ -1,7 +1,7 @@
 """What a measured step says: how large its bubble is, and what would make it shorter.
 
 The yardstick is the same order of ops at the costs of this run, each op taking the median of its like and messages no
-time. What is longer than that was lost on the way: to late messages, or to an op that took long once. What is left is
+time. Time beyond that was lost on the way: to late messages, or to an op that took long once. The rest of the bubble is
 lost to the order itself, and to a stage that the others wait for.
 """
 
@@ -28,10 +28,10 @@ _WORTH: Final = 0.01
 """The least share of the step that is worth a sentence."""
 
 _MOST: Final = 3
-"""Sentences."""
+"""How many such sentences there are at most."""
 
 _LIKE: Final = 1.5
-"""From how many times its like's median an op counts as a hiccup."""
+"""How many times the median of its like an op must take to count as a hiccup."""
 
 
 SLOW_RANK, UNEVEN_CUT = "slow rank", "uneven cut"
@@ -52,8 +52,8 @@ class Diagnosis:
     bubble: the idle share of all device time. planned_bubble: that of the same order at these costs.
     makespan, planned_makespan: how long the step took, and would take in that order at these costs.
     slowest_stage: the stage whose ops take longest for a micro-batch. slower_by: how many times the others' median.
-    cause: "slow rank" if that is for its layers, which take longer than others', "uneven cut" if it has more of them;
-    "" if the layers are not known, or if it is no more than chance.
+    cause: "slow rank" if that is because its layers take longer than others', "uneven cut" if it has more of them; ""
+    if the layers are not known, or if it is no more than chance.
     balance: layers for each stage as `balance_by_cost` cuts them; if the layers are not known, each of today's stages
     counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
     spread: by what share of their median the durations of like ops differ from it, in the median. steps: how many steps
@@ -89,7 +89,7 @@ class Diagnosis:
 
 
 def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] | None = None) -> Diagnosis:
-    """What the bubble of a step is, what of it the order explains, and what would make the step shorter.
+    """What the bubble of a step is, how much of it the order explains, and what would make the step shorter.
 
     timeline: a step, or several of the same order; then costs are medians over all of them, and the bubble and the
     makespan medians of theirs. layers: how many layers each stage has, if they cost alike within a stage.
@@ -163,14 +163,14 @@ def _pieces(layers: Sequence[int] | None, stages: int) -> list[int]:
 
 
 def _times_others(costs: Sequence[float], one: int) -> float:
-    """How many times the others' median it is; 1 if there are none."""
+    """How many times the others' median the cost of `one` is; 1 if there are none."""
     others = [*costs[:one], *costs[one + 1 :]]
     return costs[one] / median(others) if others and median(others) else 1.0
 
 
 class _Slowest(NamedTuple):
-    """The slowest stage: by how many times the others' median, and a layer of it by how many times theirs; why; and for
-    a slow rank, the step with its layers as fast as others', else 0."""
+    """The slowest stage. by: how many times the others' median it takes. layer_by: how many times theirs, for a layer.
+    mended: for a slow rank, the step with its layers as fast as others', else 0."""
 
     stage: int
     by: float
@@ -208,18 +208,18 @@ class _Measured:
         return [total / self.schedule.micro_batches for total in totals]
 
     def beyond_chance(self, times: float) -> bool:
-        """Whether a stage with so many times the others' median is slower than ops differ anyway."""
+        """Whether a stage that takes so many times the others' median is slower by more than ops differ anyway."""
         return times - 1 > 3 * self.spread
 
     def slowest(self, pieces: Sequence[int], known: bool) -> _Slowest:
-        """pieces: how many layers each stage has. known: whether that is so, and not only assumed."""
+        """pieces: how many layers each stage has. known: whether that is known, and not only assumed."""
         costs = self.per_micro_batch
         stage = max(range(len(costs)), key=costs.__getitem__)
         by = _times_others(costs, stage)
         layer_by = _times_others([cost / count for cost, count in zip(costs, pieces, strict=True)], stage)
         if not known or not self.beyond_chance(by):
             return _Slowest(stage, by, layer_by, "", 0)
-        # The stage takes as many times longer as it has more layers, times what each of them takes longer.
+        # The stage's factor is that of its number of layers, times that of the time of one of them.
         if log(layer_by) <= log(by) / 2:
             return _Slowest(stage, by, layer_by, UNEVEN_CUT, 0)
         mended = run(self.schedule, lambda op: self.duration(op) / (layer_by if op.stage == stage else 1))[0]
@@ -322,8 +322,8 @@ def _late(steps: Sequence[Timeline]) -> dict[tuple[int, int], float]:
                 cause = max((span_of[need] for need in step.needs(span.op)), key=lambda one: one.end, default=None)
                 if cause is not None and cause.device != device:
                     delay = span.start - cause.end
-                    # If the device was busy when the message was sent, it is the message that it waited for only if
-                    # that is most of the time.
+                    # If the device was still busy when the message was sent, the delay counts only if the device was
+                    # free for most of it.
                     if delay >= 0 and span.start - free > delay / 2:
                         found[cause.device, device].append(delay)
                 free = max(free, span.end)

@@ -19,13 +19,13 @@ _FORWARD, _BACKWARD = 1.0, 2.0
 """What a layer takes."""
 
 _LINK, _LATENCY = 0.3, 0.2
-"""How long a message keeps its link busy, and how long it takes from there."""
+"""How long a message keeps its link busy, and how long it takes after that."""
 
 SLOWER: Final = 1.6
 """By what factor a slow rank's ops are longer than they should be."""
 
 _LATER: Final = 8
-"""By what factor a slow link's messages are."""
+"""By what factor a slow link's messages take longer."""
 
 _TRIES: Final = 10
 
@@ -51,13 +51,13 @@ def step_with_fault(
 ) -> Timeline:
     """A step of a schedule with one stage on each rank, `layers[k]` layers on rank k.
 
-    slow_rank: its ops take 1.6 times as long. slow_link: messages between this rank and the next do, 8 times, in both
-    directions. waits_for_sends: this rank begins nothing before its own message has arrived. waits_for_link: this one
-    begins nothing before its own message has left the link, which is no fault. stumbles: the op that takes three times
-    as long, once; by chance if it is not said.
+    slow_rank: its ops take 1.6 times as long. slow_link: messages between this rank and the next take 8 times as long,
+    in both directions. waits_for_sends: this rank begins nothing before its own message has arrived. waits_for_link:
+    this one begins nothing before its own message has left the link, which is no fault. stumbles: the op that takes
+    three times as long, once; drawn at random by default.
 
-    What takes how long is drawn until each rank that does not wait for its sends begins some op while a message of its
-    own is on its way. Where a neighbour that is slow keeps one from that in every draw, the last one stands.
+    Durations are drawn until each rank that does not wait for its sends begins some op while a message of its own is on
+    its way. Where a slow neighbour keeps a rank from that in every draw, the last draw stands.
 
     Raises ValueError if that is so where another rank waits for its sends: nobody could tell the two apart.
     """

@@ -24,7 +24,7 @@ def memory_over_time(timeline: Timeline, boundary: Size = 0, interior: Size = 1)
     boundary, interior: size of one micro-batch's stage input and of what the stage's layers store for backward, in
     any unit. With the defaults the result counts micro-batches whose interior is there.
 
-    Raises ValueError for a negative size or a list that has not one value per stage, TypeError for other types.
+    Raises ValueError for a negative size or a list without one value per stage, TypeError for other types.
     """
     if not isinstance(timeline, Timeline):
         raise TypeError(f"timeline is {timeline!r}; it must be a Timeline, such as simulate(schedule)")
@@ -49,9 +49,9 @@ def memory_over_time(timeline: Timeline, boundary: Size = 0, interior: Size = 1)
 
 
 def shares(timeline: Timeline) -> tuple[float, ...]:
-    """Per stage: the part that it is of its device, if the stages of a device are alike: 1 over their number.
+    """Per stage: its part of its device, if the stages of a device are alike: 1 over their number.
 
-    With these as `interior` what a device holds is counted in micro-batches that went through all its stages, so that
+    With these as `interior`, what a device holds is counted in micro-batches that went through all its stages, so that
     a device with V small stages can be compared with one that holds the same layers as a single stage.
     """
     held: list[set[int]] = [{span.op.stage for span in timeline.row(device)} for device in range(timeline.devices)]

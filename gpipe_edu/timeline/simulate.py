@@ -99,9 +99,9 @@ class Ends(NamedTuple):
 
 
 def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
-    """What `simulate` says of when devices are ready, in two fifths of the time, for those who compare many schedules.
+    """What `simulate` says of when devices are ready, in two fifths of the time, for comparing many schedules.
 
-    The schedule must be one that can run, such as a recipe's: that is not looked at. Then an op waits for its turn and
+    The schedule must be one that can run, such as a recipe's: that is not checked. Then an op waits for its turn and
     for what comes from another stage, so times are all that has to be kept. Pairs run apart.
     """
     home, ways = schedule.device_of_stage, _ways(schedule, costs)
@@ -164,7 +164,7 @@ def run(
     late: Mapping[tuple[int, int], float] = MappingProxyType({}),
     overlap: float = 0,
 ) -> tuple[list[Span], list[Message]]:
-    """When every op runs and every message is on its link; of a schedule that comes to a standstill, what runs.
+    """When every op runs and every message is on its link; for a schedule that gets stuck, up to where it does.
 
     late: what comes on top of `send` between a source and a target, where that was measured. overlap: how much of the
     shorter op of a pair hides behind the longer one. Of the time of both, each has its share, the forward first.

@@ -31,7 +31,7 @@ class Arrow(NamedTuple):
 
 
 class StuckSchedule(NamedTuple):
-    """How far a schedule gets that cannot run; `problem` is its first.
+    """How far a schedule that cannot run gets; `problem` is its first.
 
     ran: ops with their planned times. stuck: ops that never run, side by side behind those of their device. absent:
     ops that should be there and are not, behind all others. wrong: those of all these that break the rule.

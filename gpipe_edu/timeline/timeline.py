@@ -93,7 +93,7 @@ class Timeline:
                 raise ValueError(f"{span} does not fit {devices} devices numbered from 0, or ends before it starts")
 
     def with_name(self, name: str, notes: Iterable[str] | None = None) -> Timeline:
-        """The same timeline under another name, which is its title in a picture; notes: others, if they are given."""
+        """The same timeline under another name, which is its title in a picture; notes: new ones, if given."""
         about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send, "pairs": self.pairs}
         kept = self.notes if notes is None else notes
         return Timeline(self.spans, self.devices, name=name, messages=self.messages, notes=kept, **about)
@@ -193,7 +193,7 @@ class Timeline:
         return self.whole(span).end + (self.send if span.device != device else 0)
 
     def whole(self, span: Span) -> Span:
-        """The span with whose end the output of `span` leaves: of a forward in a pair that of its backward."""
+        """The span at whose end the output of `span` leaves: for a forward in a pair, its backward's."""
         return self._backward_of.get(span.op, span)
 
     @cached_property
@@ -254,8 +254,8 @@ class Timeline:
 
     @staticmethod
     def load_trace(path: str | Path) -> Timeline:
-        """The timeline that `save_trace`, or a chart's "save as", has written to `path`; or, as `gpipe_edu.load` opens
-        more of, a run that another program has measured, if this one file holds all of it.
+        """The timeline that `save_trace`, or a chart's "save as", has written to `path`; or a run that another program
+        has measured, if this one file holds all of it (`gpipe_edu.load` opens more).
 
         Raises ValueError for a file that is neither or is cut off; OSError if there is no such file.
         """

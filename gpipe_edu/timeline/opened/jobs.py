@@ -28,7 +28,7 @@ _BY_KEYS: Final = (
     ({"model_type", "hidden_size", "architectures", "n_embd"}, "a model's sizes, as Hugging Face keeps them", _MODEL),
     ({"n_layers", "n_heads"}, "a model's sizes, as Meta keeps them", _MODEL),
 )
-"""By any of these keys of a JSON file: what it is, and what takes it."""
+"""For a JSON file with any of these keys: what it is, and what takes it."""
 
 _BY_WORDS: Final = (
     (r"--parallelism\.|^\[parallelism\]", "torchtitan's settings", _OF_A_MODEL),
@@ -39,7 +39,7 @@ _BY_WORDS: Final = (
     ),
     (r"^parallelism:", "nanotron's settings", ""),
 )
-"""The same, by what stands in a text; and whether the model has to be told apart."""
+"""For a text in which this is found: what it is, and the option that gives the model, where the text does not."""
 
 _LAYOUT: Final = re.compile(r"\s*E[EtmL|()*\d,\s]*\|[EtmL|()*\d,\s]*")
 
@@ -53,7 +53,7 @@ def job_of_object(path: Path, keys: Collection[str]) -> tuple[str, str] | None:
 
 
 def job_of_text(path: Path, text: str) -> tuple[str, str] | None:
-    """The same of a text: a command or a script, TOML, YAML, or a layout of Megatron-LM's."""
+    """The same for a text: a command or a script, TOML, YAML, or a layout of Megatron-LM's."""
     for known, what, model in _BY_WORDS:
         if re.search(known, text, re.MULTILINE):
             return what, _sentence(_LIKE, path, model)

@@ -1,4 +1,4 @@
-"""One door for what people have of a pipeline: it looks what a file is, says what it took it for, and opens it."""
+"""One door for what people have of a pipeline: it finds out what a file is, says so, and opens it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BINARY: Final = {
     b"\xff\xfe": "a text in UTF-16 (save it as UTF-8)",
 }
 _JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\]{])")
-"""How JSON of objects begins: lists of numbers are orders, of ops or of calls."""
+"""How JSON with objects begins: lists of numbers are orders, of ops or of calls."""
 
 _KEY: Final = re.compile(rb'"([A-Za-z_]+)"\s*:')
 
@@ -66,19 +66,19 @@ class Opened:
 def load(files: Files, *, step: int | None = None, replica: int | None = None, name: str = "") -> Schedule | Timeline:
     """The order of ops, or the measured step, that is in a file, a folder, or several files in any order.
 
-    An order is text: a line per device, as `str(schedule)` writes it, or PyTorch's pipeline CSV. Measured are traces of
-    torch.profiler, `.json` or `.json.gz`, one for each rank or merged; our own traces; and the files of a pipeline
-    timer for Megatron-LM. An op's time is that of its GPU kernels; without a GPU from the end of its wait, where that
-    shows, to its own end, or else from its first operation to its last; in a profile that has neither it is the op's
-    mark, with the wait for its message. The timeline's name says which.
+    An order is text: a line per device, as `str(schedule)` writes it, or PyTorch's pipeline CSV. Measured steps come
+    from traces of torch.profiler, `.json` or `.json.gz`, one for each rank or merged; from our own traces; and from the
+    files of a pipeline timer for Megatron-LM. An op's time is that of its GPU kernels; without a GPU it goes from the
+    end of its wait, where that shows, to its own end, or else from its first operation to its last; in a profile with
+    neither it is the op's mark, which includes the wait for its message. The timeline's name says which.
 
-    step: which of the whole steps, from 0; the last one if it is not said. replica: which of several pipelines, from 0.
+    step: which of the whole steps, from 0; by default the last. replica: which of several pipelines, from 0.
 
     `notes` of the timeline say what was taken for what. If its chart may not be what happened, as where clocks
     disagree, its name says so, too.
 
-    Raises ValueError for what is none of these, and for what a chart would show wrong: it says what the file is, what
-    it lacks, and the lines that would put that there. Raises OSError for a file that can't be read.
+    Raises ValueError for what is none of these, and for what a chart would show wrong: the error says what the file is,
+    what it lacks, and the lines that would put that there. Raises OSError for a file that can't be read.
     """
     return open_files(files, step=step, replica=replica, name=name).found
 

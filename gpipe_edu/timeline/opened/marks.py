@@ -25,7 +25,7 @@ _OF_GPIPE: Final = re.compile(r"(Forward|Backward) (\d+)")
 
 
 ONE_BY_ONE: Final = "one by one "
-"""How the name of an op begins that ran in a thread with the ops of all other devices."""
+"""What the name of an op begins with if it ran in one thread with the ops of all other devices."""
 
 
 class Named(NamedTuple):

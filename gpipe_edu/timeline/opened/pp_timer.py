@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"(forward|backward)-(?:(\d+)-)?(\d+)-(start|end)")
 _NAME: Final = re.compile(r"PP(\d+)_VPP(\d+)_TPxCPxDP_rank_(\d+)_pp_rank_(\d+)_rank_(\d+)")
 
 SECONDS: Final = 1e-3
-"""Of one unit of its times."""
+"""Seconds in one unit of its times."""
 
 
 class Timed(NamedTuple):
@@ -43,7 +43,7 @@ def looks_like_timer(content: Mapping[str, Any]) -> bool:
 
 
 def read_timer(file: Path, content: Mapping[str, Any]) -> Timed:
-    """Raises ValueError for a name without ranks, and for an op that lacks its start or end or ends before it."""
+    """Read one; raises ValueError for a name without ranks, or an op that lacks its start or end or ends before it."""
     name = _NAME.search(file.name)
     if name is None:
         raise ValueError(

@@ -98,7 +98,7 @@ def rank_of(file: Path, distributed: Mapping[str, Any]) -> tuple[int | None, tup
         and isinstance(group.get("ranks"), list)
         and rank in group["ranks"]
     ]
-    return rank, min(mine)[2] if mine else ()  # of Megatron's, others that pipelines share are larger
+    return rank, min(mine)[2] if mine else ()  # Megatron's other groups, which pipelines share, are larger
 
 
 def pipelines(profiles: Sequence[Profile]) -> list[list[Rank]]:
@@ -234,8 +234,8 @@ def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
 def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str]]:
     """What to add to each rank's times, and what to say of it.
 
-    An op that starts before what it waits for has ended shows that the clocks of two ranks disagree. Each rank's is
-    moved by the least with which no op does; if none can be found, times stay as they are.
+    An op that starts before what it waits for has ended shows that the clocks of two ranks disagree. Each rank's clock
+    is moved by the least that avoids this for all ops; if there is no such move, times stay as they are.
     """
     ended = {placed.op: (device, placed.end) for device, step in enumerate(row) for placed in step.ops}
     needs = Schedule([[placed.op for placed in step.ops] for step in row]).needs

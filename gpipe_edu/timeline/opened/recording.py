@@ -1,9 +1,9 @@
 """What one process did, by a profile: when each op of the pipeline worked, and when its messages were under way.
 
 An op's mark holds more than its work. On a CPU it begins with the wait for the op's message, whose end gloo's
-annotations tell; without those it shows as a time without operations. On a GPU it tells only when the host launched the
-work: there the kernels count that were launched within the mark, on any thread, since autograd launches most of a
-backward on a thread of its own.
+annotations tell; without those it shows as a time without operations. On a GPU the mark tells only when the host
+launched the work: there, what counts is the kernels launched within the mark, on any thread, since autograd launches
+most of a backward on a thread of its own.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from .marks import ONE_BY_ONE, Named, Transfer, ops_of, transfer_of
 from .trace_file import TraceFile, distributed_info
 
 KERNELS, OPERATIONS, MARKS = "GPU kernels", "operations on the CPU", "marks as they stand, waits included"
-"""By what ops were timed, from the best to the worst."""
+"""What ops were timed by, from the best to the worst."""
 
 _MESSAGES: Final = ("c10d::", "_c10d_functional::", "record_param_comms", "nccl:", "gloo:")
-"""How operations begin that send, receive or wait: they are what an op waits for."""
+"""What operations begin with that send, receive or wait: they are what an op waits for."""
 
 _RECEIVES: Final = "c10d::recv"
-"""How the operation begins that asks for a message: what an op does before that is no work."""
+"""What the operation begins with that asks for a message: what an op does before it is no work."""
 
 _SENDS: Final = "c10d::send"
-"""How the operation begins that sends what an op has made: what follows it is no work."""
+"""What the operation begins with that sends what an op has made: what follows it is no work."""
 
 _WAITS: Final = "gloo:"
-"""How the annotation begins of a message whose end somebody awaited: it ends with the wait."""
+"""What the annotation begins with of a message that was awaited: it ends with the wait."""
 
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
-"""How an operation begins that only a backward has."""
+"""What an operation begins with that only a backward has."""
 
 _LAUNCHES: Final = frozenset(["cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_runtime"])
 _ON_GPU: Final = frozenset(["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"])
@@ -131,7 +131,7 @@ class Recording(NamedTuple):
 
 
 class Unreadable(ValueError):
-    """What a file lacks, so that its ops' times can't be told: a key of `refusals`, and what belongs into its words."""
+    """What a file lacks, so that its ops' times can't be told: a key of `refusals`, and what its words need."""
 
     def __init__(self, lack: str, **words: object) -> None:
         super().__init__(lack)
@@ -155,7 +155,7 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
         raise Unreadable("no-ops", events=found.count)
     found.give_kernels(running)
     waits = any(process.waited for process in running)
-    nccl = "nccl" in str(distributed_info(file.about).get("backend")) and not waits  # of a run with both, gloo's show
+    nccl = "nccl" in str(distributed_info(file.about).get("backend")) and not waits  # with both, gloo's waits show
     for process in running:
         yield from _by_worker(process, _recording(process, gpu=found.gpu or nccl))
 
@@ -202,7 +202,7 @@ class _Sorter:
                 process.launches[correlation] = start, thread
                 self._switches += process is not self._last
                 self._last = process
-        elif ops_of(name):  # times have three digits: what begins as a mark ends is of the next one
+        elif ops_of(name):  # times have three digits: what begins just as a mark ends belongs to the next
             self._processes[event.get("pid")].marks.append(_Mark(start, round(start + length, 3), thread, name))
         elif name.startswith(ONE_BY_ONE):
             self.one_by_one = name
@@ -212,10 +212,10 @@ class _Sorter:
             self._processes[event.get("pid")].transfers.append(_Mark(start, round(start + length, 3), thread, name))
 
     def give_kernels(self, running: list[_Process]) -> None:
-        """Each kernel to the process that launched it.
+        """Give each kernel to the process that launched it.
 
-        Processes count their launches alike, each from 1. In a file that was merged one rank behind the other, a
-        kernel is of the rank among whose events it stands.
+        Processes count their launches alike, each from 1. In a merged file that has one rank after another, a kernel
+        belongs to the rank among whose events it stands.
         """
         apart = self._switches <= len(running)
         for kernel, last in self._kernels:
@@ -286,7 +286,7 @@ def _by_operations(process: _Process) -> Iterator[TimedOp]:
 def _without_waits(
     start: float, end: float, inside: tuple[float, float] | None, waited: list[float]
 ) -> tuple[float, float]:
-    """A part of a mark without the waits at its ends, where a profile tells when each wait ended: then what is without
+    """A part of a mark without the waits at its ends, where a profile tells when each wait ended: then time without
     operations and without a wait is work of the op, such as a loop in Python or in NumPy."""
     ends = waited[bisect_right(waited, start) : bisect_right(waited, end)]
     first, last = inside or (end, end)
@@ -312,7 +312,7 @@ def _parts(mark: _Mark, backwards: _Intervals) -> Iterator[tuple[Named, float, f
 
 
 def _by_kernels(process: _Process) -> Iterator[TimedOp]:
-    """From the first kernel that each op launched to its last; where there is none, no time, behind the op before."""
+    """From the first kernel that each op launched to its last; without any, no time, right after the op before."""
     everywhere = _Intervals()  # backwards of all threads, for pairs
     for intervals in process.backwards.values():
         for start, end in zip(intervals.starts, intervals.ends, strict=True):

@@ -66,7 +66,7 @@ class Step:
         return lacks[0] if lacks else ""
 
     def overlap(self, other: Step) -> float:
-        """For how long both are under way; negative if one begins behind the other."""
+        """For how long both are under way; negative if one begins after the other's end."""
         return min(self.end, other.end) - max(self.start, other.start)
 
 

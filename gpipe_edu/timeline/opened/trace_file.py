@@ -23,7 +23,7 @@ _MOST: Final = 1 << 28
 BASE: Final = "baseTimeNanoseconds"
 """What a trace's times are counted from."""
 
-_DECODE: Final = json.JSONDecoder(strict=False).raw_decode  # names of kernels hold what is no JSON, strictly
+_DECODE: Final = json.JSONDecoder(strict=False).raw_decode  # names of kernels hold what is not strictly JSON
 _BLANK: Final = re.compile(r"[\s,]*")
 
 
@@ -35,7 +35,7 @@ class TraceFile:
     """`TraceFile(path)`: its events, in a loop; plain or compressed by gzip.
 
     about: all that the object at the top has besides its events; complete once the loop has ended. has_events: whether
-    there was a list of events, be it empty.
+    there was a list of events, even an empty one.
 
     The loop raises CutOffError for a file that is no JSON to its end, OSError for one that cannot be read.
     """
@@ -109,7 +109,7 @@ class _Text:
         self._stream, self._text, self._at = stream, "", 0
 
     def _more(self) -> bool:
-        """Whether there is more text, which then is in the window. What one value needs, it asks for in few pieces."""
+        """Whether there is more text, which is then in the window. For a long value it takes few, growing pieces."""
         rest = self._text[self._at :]
         more = self._stream.read(max(_CHUNK, len(rest)))
         self._text, self._at = rest + more, 0
@@ -118,7 +118,7 @@ class _Text:
         return bool(more)
 
     def skip(self, wanted: str) -> str:
-        """What comes after blanks and commas; that, too, is passed if it is one of the `wanted` characters."""
+        """The next character after blanks and commas, which is skipped, too, if it is one of the `wanted` ones."""
         while True:
             self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr]  # it matches the empty text
             if self._at < len(self._text):
