@@ -42,7 +42,7 @@ def escape_on_terminals() -> None:
 
 
 def say(words: str) -> None:
-    """Print at once. Once nobody reads any more, as behind `| head`, the work goes on in silence."""
+    """Print at once. Once nobody reads any more, as with `| head`, the work goes on in silence."""
     try:
         print(printable(words), flush=True)
     except BrokenPipeError:

@@ -110,7 +110,7 @@ def _section(everything: dict[str, Any], name: str) -> Section:
 
 
 def _load_or_set_aside(file: Path) -> dict[str, Any]:
-    """As `_load`; a file that cannot be understood is renamed first. Call it under the lock."""
+    """As `_load`, but a file that cannot be understood is renamed, and {} is returned. Call it under the lock."""
     try:
         return _load(file)
     except ValueError as error:

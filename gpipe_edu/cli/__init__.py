@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         if error.format_message():  # without arguments the help has been printed already
             print(f"error: {_with_our_name(error)}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # nobody reads any more, as behind `| head`
+    except BrokenPipeError:  # nobody reads any more, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except (typer.Abort, KeyboardInterrupt):

@@ -36,8 +36,8 @@ def run(
 ) -> int:
     """Open a measured run, or a schedule: the chart, its bubble, and what could be gained.
 
-    Reads torch.profiler's traces, a pipeline timer for Megatron-LM, traces of gpipe_edu, and orders of ops. Exit code 1
-    for a schedule that cannot run.
+    Reads torch.profiler's traces, a pipeline timer for Megatron-LM, traces of
+    gpipe_edu, and orders of ops. Exit code 1 for a schedule that cannot run.
     """
     console = Console(highlight=False)
     with bad_arguments():

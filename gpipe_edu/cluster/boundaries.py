@@ -229,7 +229,7 @@ _META: Final = torch.device("meta")
 def without_numbers(layers: nn.Module) -> Iterator[None]:
     """Here `layers` hold weights and buffers on the device "meta"; then all is put back, whatever a forward has set.
 
-    All means attributes, what lists, dictionaries and sets among them hold, and the state of random numbers. A tensor
+    That covers attributes, what lists, dictionaries and sets among them hold, and the state of random numbers. A tensor
     that is neither a weight nor a buffer stays where it is.
     """
     ours = {id(tensor): stand_in(tensor, _META) for tensor in chain(layers.parameters(), layers.buffers())}

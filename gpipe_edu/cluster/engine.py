@@ -41,10 +41,10 @@ class Engine(Runtime):  # type: ignore[misc]
         self._pieces: Sequence[tuple[Tensor, ...]] = ()
         self._heads: Sequence[Head] = ()
         self._losses: dict[int, Tensor] = {}
-        """Those of the micro-batches between forward and backward, each with its graph."""
+        """The losses of micro-batches between forward and backward, each with its graph."""
         self._done: dict[int, tuple[Tensor, bool]] = {}
-        """Those of micro-batches whose backward has begun, without the graph, which would hold all that this stage has
-        received, and whether there was one."""
+        """The losses of micro-batches whose backward has begun, without the graph, which would hold all that this stage
+        has received, and whether there was one."""
         self._prepare_schedule_with_comms(lower(schedule))
 
     def run(self, pieces: Sequence[tuple[Tensor, ...]], heads: Sequence[Head]) -> Tensor | None:

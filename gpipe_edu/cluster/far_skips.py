@@ -33,7 +33,7 @@ _Key = tuple[str, int, bool]
 
 
 def far(ways: Iterable[Way]) -> list[Way]:
-    """Those that do not end at the next stage, to which PyTorch's engine sends."""
+    """The skips that do not end at the next stage, to which PyTorch's engine sends."""
     return [way for way in ways if way.target > way.source + 1]
 
 

@@ -81,8 +81,8 @@ class Gradients:
         return found
 
     def _add_up(self, weights: Sequence[Tensor], found: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Over the replicas, in one message for all weights, after the last micro-batch: one for each of the M
-        micro-batches would be just as large."""
+        """The sums over the replicas, in one message for all weights, after the last micro-batch: one for each of the
+        M micro-batches would be just as large."""
         if not weights:
             return []
         message = pack(weights, found)

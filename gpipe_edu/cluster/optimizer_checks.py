@@ -52,7 +52,7 @@ class _Scaled(NamedTuple):
 
 
 class OptimizerChecks:
-    """For the optimizers of `weights`, those of this rank, while this object lives."""
+    """Checks on the optimizers of this rank's `weights`, while this object lives."""
 
     def __init__(self, weights: Iterable[Tensor]) -> None:
         self._weights = list(weights)

@@ -77,7 +77,7 @@ _ONE_CALL: Final = "all ranks must make the same calls with the same arguments; 
 class Pipeline:
     """`Pipeline(net, schedule, loss_fn, example)`: on rank k, the stages that row k of `schedule` runs.
 
-    net: the whole network, the same on every rank, as the first step makes sure; only this rank's layers are kept
+    net: the whole network, the same on every rank, which the first step verifies; only this rank's layers are kept
     and moved to `device`. Or a list of functions, each of which builds one layer: then each rank builds only its own,
     as `layer_building.py` says. loss_fn: (output, target) -> a tensor with one value, for a micro-batch. example: a
     mini-batch of the usual form: a tensor, a tuple or a dictionary of tensors; only types and the shapes after the
@@ -147,7 +147,7 @@ class Pipeline:
         pieces = [StageLayers(k, nn.Sequential(*layers), ways) for k, layers in enumerate(stages)]
         self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
         self._boundaries = boundaries(pieces, first)
-        """Those of the mini-batch that came last."""
+        """The boundaries of the mini-batch that came last."""
         # Not kept as known yet: a layer may give a dictionary whose keys are in another order in another process, as
         # those of a set are, and the order that counts is that of the rank that runs the stage.
         self._known = Newest[Boundary, list[Boundary]](_SHAPES)
@@ -554,9 +554,9 @@ class Pipeline:
             take_from_first(self._mine.buffers(), self.replicas)
 
     def _digest(self, x: Held, y: Value) -> str:
-        """Of the mini-batch's numbers: ranks that draw different ones, as when dropout has drawn from the generator of
-        a shuffle, would train with the inputs of one and the targets of another. It goes wrong in every step, so
-        comparing some is enough: 1, 2, 4, 8, ...
+        """A digest of the mini-batch's numbers: ranks that draw different ones, as when dropout has drawn from the
+        generator of a shuffle, would train with the inputs of one and the targets of another. It goes wrong in every
+        step, so comparing some is enough: 1, 2, 4, 8, ...
         """
         try:
             return " ".join(digest(part)[:8] for part in (*parts_of(x), *tensors(y)))

@@ -349,7 +349,7 @@ def _echoes(error: BaseException) -> bool:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """Without the engines' lines, of which there are more than of the program's."""
+    """Print it without the engines' lines, which outnumber the program's."""
     found = traceback.TracebackException.from_exception(error)
     kept = [line for line in found.stack if not line.filename.startswith(_ENGINES)]
     found.stack = traceback.StackSummary.from_list(kept or found.stack)

@@ -82,7 +82,7 @@ class Stage(PipelineStage):
         self._batch_norms = BatchNorms(packed, deferred=False)
         self._recompute_now = False
         self._micro_batch = 0
-        """That of the op that runs."""
+        """The micro-batch of the op that runs."""
         self._taken: Sequence[Tensor] = ()
         """What far skips have brought for that op."""
         self._stashed: Sequence[Tensor] = ()

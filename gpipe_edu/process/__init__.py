@@ -10,5 +10,5 @@ nobody has checked.
 
 `enclosure.py` is where untrusted answers run: in a sandbox of `bubblewrap.py`, where `fork_server.py` has loaded all
 libraries and `system_calls.py` forbids what mounts and namespaces leave open, or, in a container, as another user
-(`unprivileged.py`). `probes.py` tries from inside what is shut.
+(`unprivileged.py`). `probes.py` tests from inside what is shut off.
 """

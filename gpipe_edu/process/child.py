@@ -32,7 +32,7 @@ FLOOD: Final = 50_000_000
 """Bytes: a process that prints more is killed."""
 
 _LEAST: Final = 1_000
-"""The least bytes that a message counts for: thousands of small ones take as long as a large one."""
+"""Bytes that each message counts as at least: thousands of small ones take as long as a large one."""
 
 
 def command(module: str) -> list[str]:

@@ -21,7 +21,7 @@ _DEEPEST: Final = 20
 _LONGEST: Final = 200
 
 _MOST_KEYS: Final = 10_000
-"""Of a dict: keys with the same hash take time that grows with the square of their number."""
+"""In one dict: keys with the same hash take time that grows with the square of their number."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ batch likewise, not those of the whole batch: no pipeline can change that withou
 every layer.
 The running statistics, used in evaluation, can be exact: deferred, they are updated once per mini-batch from sums
 over all of its samples. They then equal those of a full-batch forward wherever the input of the batch normalization
-does: behind another one it does not, since that one has normalized per micro-batch. Either way a recompute must not
+does: after another one it does not, since that one has normalized per micro-batch. Either way a recompute must not
 count a micro-batch twice.
 """
 

@@ -209,7 +209,7 @@ class GPipe(nn.Module):
 
     @property
     def checkpoint(self) -> str | None:
-        """The mode, or None where a Schedule says itself what is recomputed."""
+        """The mode, or None where a Schedule itself says what is recomputed."""
         schedule, checkpoint = self._asked
         return None if isinstance(schedule, Schedule) else checkpoint or "except_last"
 
@@ -267,7 +267,7 @@ class GPipe(nn.Module):
         no_script()
 
     def _make_stages(self) -> None:
-        """From the current layers: one may have been replaced since the last time."""
+        """Make the stages from the current layers: one may have been replaced since the last time."""
         self._layers = layers_of(self)
         same_number(sum(self._balance), len(self._layers))
         groups = group(self._layers, self._balance)

@@ -53,7 +53,7 @@ class Place:
         return nullcontext()
 
     def pack(self, value: Value | Sequence[Tensor | None]) -> Message:
-        """For sending what was just computed here."""
+        """Pack what was just computed here, to send it."""
         return wrap(value)
 
     def unpack(self, message: Message) -> Message:
@@ -79,7 +79,7 @@ class Place:
         return perf_counter()
 
     def seconds(self, start: Any, moment: Any) -> float:
-        """From `start` to `moment`."""
+        """The time from `start` to `moment`."""
         return float(moment - start)
 
 

@@ -190,7 +190,7 @@ class Stream(torch_private.TorchDispatchMode):  # type: ignore[misc]
 
 
 class Door:
-    """In the place of a default generator: inside an op its methods mean the op's stream, elsewhere the generator."""
+    """Stands in for a default generator: inside an op its methods mean the op's stream, elsewhere the generator."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator

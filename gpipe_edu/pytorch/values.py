@@ -48,7 +48,7 @@ def check(value: object, what: str) -> Value:
 
 
 def shown(argument: object) -> str:
-    """An argument as an error quotes it: of a tensor its shape, of what is long the beginning."""
+    """An argument as an error quotes it: a tensor by its shape, anything long by its beginning."""
     if isinstance(argument, Tensor):
         return f"a tensor of shape {tuple(argument.shape)}"
     return shorten(repr(argument), 80)

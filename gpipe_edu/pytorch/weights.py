@@ -82,7 +82,7 @@ class Weights:
     def gradients(self) -> list[Tensor | None]:
         """For each of `given` the step's gradient; to be called once, so that autograd need not copy it.
 
-        In the type in which it was added up: autograd, to which it goes, rounds it to that of the weight's `.grad`.
+        It has the type in which it was added up: autograd, which gets it, rounds it to that of the weight's `.grad`.
         """
         found: list[Tensor | None] = [None for _ in self.given]
         for place, weight in zip(self._places, self._ours, strict=True):

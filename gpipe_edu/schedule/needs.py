@@ -6,7 +6,7 @@ B, C, I(m,k) need  F(m, k), or R(m, k) where there is one,
              and   the B, C or I of (m, k+1)              the gradient from the next stage
 W(m, k)      needs I(m, k)
 
-A forward and the backward (B, C or I) behind it on its device may run as one block, a pair, as in DualPipeV: one
+A forward and the backward (B, C or I) after it on its device may run as one block, a pair, as in DualPipeV: one
 computes while the other sends. The block starts when both could, so its forward also needs the gradient that its
 backward waits for; and what both make leaves together, when both have ended.
 """
@@ -21,7 +21,7 @@ Cell = tuple[int, int]
 """A micro-batch and a stage."""
 
 Pair = tuple[Op, Op]
-"""A forward and the backward behind it, which run as one block."""
+"""A forward and the backward after it, which run as one block."""
 
 
 def is_pair(forward: Op, backward: Op) -> bool:

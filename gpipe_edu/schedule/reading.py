@@ -96,4 +96,4 @@ _FORMS: Final = (
     _Form(_NUMBERS.fullmatch, _numbers),
     _Form(_CLOCKS.match, _cycles),
 )
-"""By what a text is known, and how it is read; the first that fits."""
+"""What each form is known by, and how it is read; the first that fits counts."""

@@ -101,7 +101,7 @@ def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
 def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
     """Combined 1F1B: `interleaved` with one more warm-up forward, so that forward and backward may run as one block.
 
-    After the warm-up each forward and the backward behind it are of two micro-batches, so that one computes while the
+    After the warm-up each forward and the backward after it are of two micro-batches, so that one computes while the
     other sends what its experts exchange: what DualPipe is for, on as many devices and with each parameter once, for
     one micro-batch of one stage more in flight. Megatron Core has it from 0.14 on; Kimi K2 (arXiv 2507.20534) was
     trained this way, since DualPipe holds parameters and gradients twice. If nothing of a block overlaps, a step takes

@@ -25,7 +25,7 @@ from .pipeline_csv import format_csv, is_pipeline_csv, parse_csv
 class Schedule:
     """`Schedule(rows, name="")`: one sequence of `Op` per device, in running order, or a Schedule to copy. Immutable.
 
-    pairs: of a forward and the backward behind it on its device, which run as one block (see `needs.py`). On paper a
+    pairs: of a forward and the backward after it on its device, which run as one block (see `needs.py`). On paper a
     block takes as long as `Costs(overlap=...)` says; our engines run the two one after the other.
 
     Building one checks only that it is made of ops; `problems()` and `check()` tell whether it can run.

@@ -25,7 +25,7 @@ def balance_of_layout(layout: str) -> tuple[int, ...]:
     Megatron's `--num-layers`. With K ranks, stage k is on rank k mod K, as in `interleaved`.
 
     Raises ValueError for what Megatron does not read or does not take: another letter, an embedding that is not the
-    first, a loss that is not the last, blocks behind an m. TypeError for what is not text.
+    first, a loss that is not the last, blocks after an m. TypeError for what is not text.
     """
     if not isinstance(layout, str):
         raise TypeError(f'layout is {layout!r}; it must be text, such as "Et*3|(tt|)*29,m|L"')

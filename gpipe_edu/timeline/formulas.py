@@ -59,7 +59,7 @@ def makespan_late(K: int, M: int, F: float = 1, B: float = 2, R: float | None = 
 def makespan_early(K: int, M: int, F: float = 1, B: float = 2, R: float | None = None) -> float:
     """Time of a step with early recompute, hidden in the wait for the gradient: M (F+R+B) + (K-1) (F+B).
 
-    (K-1) R less than `makespan_late`. It holds for GPipe and for 1F1B, with an R in front of every B. R defaults to F.
+    (K-1) R less than `makespan_late`. It holds for GPipe and for 1F1B, with an R before every B. R defaults to F.
     """
     _times(R=F if R is None else R)
     return makespan(K, M, F, B) + M * (F if R is None else R)

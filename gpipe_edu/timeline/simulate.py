@@ -57,7 +57,7 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
 
 
 Arrivals = list[float | None]
-"""By micro-batch, when what another stage makes of it is there; None: not yet."""
+"""By micro-batch, when another stage's output for it arrives; None: not known yet."""
 
 
 class _Way(NamedTuple):

@@ -33,8 +33,8 @@ class Arrow(NamedTuple):
 class StuckSchedule(NamedTuple):
     """How far a schedule that cannot run gets; `problem` is its first.
 
-    ran: ops with their planned times. stuck: ops that never run, side by side behind those of their device. absent:
-    ops that should be there and are not, behind all others. wrong: those of all these that break the rule.
+    ran: ops with their planned times. stuck: ops that never run, side by side after those of their device. absent:
+    ops that should be there and are not, after all others. wrong: those of all these that break the rule.
     """
 
     name: str
@@ -90,7 +90,7 @@ def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> StuckSchedule:
 
 
 def _append(rows: list[list[Span]], device: int, op: Op, cost: float) -> Span:
-    """Add an op behind those of `device`."""
+    """Add an op after those of `device`."""
     start = rows[device][-1].end if rows[device] else 0.0
     rows[device].append(Span(device, op, start, start + cost))
     return rows[device][-1]
@@ -99,7 +99,7 @@ def _append(rows: list[list[Span]], device: int, op: Op, cost: float) -> Span:
 def _arrows(
     schedule: Schedule, problem: Problem, rows: list[list[Span]], table: dict[str, tuple[float, ...]]
 ) -> Iterator[Arrow]:
-    """The arrows of a broken rule; absent ops are added behind their rows."""
+    """The arrows of a broken rule; absent ops are added at the ends of their rows."""
     spans = [span for row in rows for span in row]
     of = {span.op: span for span in spans}
     op = problem.op

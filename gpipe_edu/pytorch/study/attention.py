@@ -41,7 +41,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two linear layers, each behind a norm and added to what came in."""
+    """Attention and two linear layers, each after a norm and added to what came in."""
 
     def __init__(self, d: int, heads: int, again: bool) -> None:
         super().__init__()

@@ -23,26 +23,26 @@ KERNELS, OPERATIONS, MARKS = "GPU kernels", "operations on the CPU", "marks as t
 """What ops were timed by, from the best to the worst."""
 
 _MESSAGES: Final = ("c10d::", "_c10d_functional::", "record_param_comms", "nccl:", "gloo:")
-"""What operations begin with that send, receive or wait: they are what an op waits for."""
+"""Beginnings of the names of operations that send, receive or wait: they are what an op waits for."""
 
 _RECEIVES: Final = "c10d::recv"
-"""What the operation begins with that asks for a message: what an op does before it is no work."""
+"""Beginning of the name of the operation that asks for a message: what an op does before it is no work."""
 
 _SENDS: Final = "c10d::send"
-"""What the operation begins with that sends what an op has made: what follows it is no work."""
+"""Beginning of the name of the operation that sends what an op has made: what follows it is no work."""
 
 _WAITS: Final = "gloo:"
-"""What the annotation begins with of a message that was awaited: it ends with the wait."""
+"""Beginning of the annotation of a message that was awaited: it ends with the wait."""
 
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
-"""What an operation begins with that only a backward has."""
+"""Beginning of the name of an operation that only a backward has."""
 
 _LAUNCHES: Final = frozenset(["cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_runtime"])
 _ON_GPU: Final = frozenset(["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"])
 
 
 class TimedOp(NamedTuple):
-    """When an op worked; mark: when its mark began, as the host ran it, by this thread. Times in microseconds."""
+    """When an op worked. mark: when its mark began on the host, in this thread. Times in microseconds."""
 
     op: Named
     start: float
@@ -52,7 +52,7 @@ class TimedOp(NamedTuple):
 
 
 class TimedTransfer(NamedTuple):
-    """When one end of a message kept its GPU's link busy; mark: as of a TimedOp. In microseconds."""
+    """When one end of a message kept its GPU's link busy. mark: as in a TimedOp. Times in microseconds."""
 
     transfer: Transfer
     start: float
@@ -95,7 +95,7 @@ class _Intervals:
         )
 
     def within(self, start: float, end: float) -> tuple[float, float] | None:
-        """From the start of the first that begins within this time to the end of the last; None if none does."""
+        """From the start of the first that begins within this time to the last end of those; None if none does."""
         first, behind = bisect_left(self.starts, start), bisect_left(self.starts, end)
         return (self.starts[first], max(self.ends[first:behind])) if first < behind else None
 
