@@ -121,7 +121,7 @@ class FarSkips:
         return pairs
 
     def taken(self, stage: int, m: int) -> list[Tensor]:
-        """What `take` has given."""
+        """What `take` has returned."""
         return [one for way in self._ways if way.target == stage for one in self._taken[way.name, m, False]]
 
     def give_back(self, stage: int, m: int, gradients: Iterable[Tensor | None]) -> None:

@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class TooMuch(Exception):
-    """An item took more than it may: time or memory, as the end of a sentence says."""
+    """An item took more time or memory than it may; the message says which, as the end of a sentence."""
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | TooMuch]:

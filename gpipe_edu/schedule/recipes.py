@@ -81,9 +81,9 @@ def interleaved(K: int, M: int, V: int, groups: str = "equal") -> Schedule:
     groups: where M is no multiple of K, "equal" has M // K groups, as equal as can be; PyTorch takes M only where they
     are all equal. "full" has groups of K, and leaves out of the last one the micro-batches that do not exist;
     Megatron-LM refuses a last group shorter than K. With "full" a step is never shorter, as devices wait where those
-    are missing; with "equal" groups are larger, so more is in flight. K = 8, M = 9, V = 3 takes 131
-    units in groups of 8 (F = 1, B = 2, of one stage) and 102 in one of 9, while device 0 holds 25 and 27 micro-batches
-    of one stage; just below M = 2 K it may hold half as many again.
+    are missing; with "equal", groups are larger, so more is in flight. K = 8, M = 9, V = 3 takes 131 units in groups of
+    8 (F = 1, B = 2, of one stage) and 102 in one of 9, while device 0 holds 25 and 27 micro-batches of one stage; just
+    below M = 2 K it may hold half as many again.
 
     Raises ValueError unless K, M and V are at least 1, or for other `groups`.
     """
@@ -102,10 +102,10 @@ def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
     """Combined 1F1B: `interleaved` with one more warm-up forward, so that forward and backward may run as one block.
 
     After the warm-up each forward and the backward after it are of two micro-batches, so that one computes while the
-    other sends what its experts exchange: what DualPipe is for, on as many devices and with each parameter once, for
-    one micro-batch of one stage more in flight. Megatron Core has it from 0.14 on; Kimi K2 (arXiv 2507.20534) was
-    trained this way, since DualPipe holds parameters and gradients twice. If nothing of a block overlaps, a step takes
-    as long as with `interleaved`.
+    other sends what its experts exchange. That is what DualPipe is for; here it takes as many devices, but each
+    parameter only once, and one more micro-batch of one stage in flight. Megatron Core has it from 0.14 on; Kimi K2
+    (arXiv 2507.20534) was trained this way, since DualPipe holds parameters and gradients twice. If nothing of a block
+    overlaps, a step takes as long as with `interleaved`.
 
     Raises ValueError unless K, M and V are at least 1.
     """

@@ -56,8 +56,8 @@ class Diagnosis:
     if the layers are not known, or if it is no more than chance.
     balance: layers for each stage as `balance_by_cost` cuts them; if the layers are not known, each of today's stages
     counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
-    spread: by what share of their median the durations of like ops differ from it, in the median. steps: how many steps
-    that is from.
+    spread: the median share by which the durations of like ops differ from their median. steps: how many steps that is
+    from.
     late: by how much messages come late, the median for each source and target device where one was waited for.
     shorter: the schedule that would be shortest at these costs and in this memory, None if this is.
     shorter_makespan: its step.
