@@ -331,7 +331,7 @@ told = [
 ]
 print(*told[:2], *told[-2:], sep="\n")
 assert resumed.returncode == 0
-assert f"Goes on behind step {steps_saved}," in told[1]
+assert f"Goes on after step {steps_saved}," in told[1]
 folder.cleanup()
 
 # %%

@@ -29,7 +29,7 @@ def run(
     replica: Annotated[int | None, typer.Option(min=0, help="Which of several pipelines, from 0.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write the step as a Chrome trace (JSON).")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the chart as a picture (.svg or .png).")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the chart as a page of its own, to look into.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the interactive chart as a page of its own.")] = None,
     csv: Annotated[
         Path | None, typer.Option(help="Write a schedule that would be shorter, if there is one, as PyTorch's CSV.")
     ] = None,

@@ -110,7 +110,7 @@ def _train(trainer: Trainer, console: Console, epochs: int, batch: int, seed: in
         f"{plural(trainer.schedule.devices, 'device')} as {', '.join(map(str, trainer.balance))}; {trainer.schedule!r}."
     )
     if trainer.done:
-        console.print(f"Goes on behind step {trainer.done}, which is saved.")
+        console.print(f"Goes on after step {trainer.done}, which is saved.")
     steps = -(-len(data.x_train) // batch)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
     # Ask the file: Jupyter sets FORCE_COLOR, which makes rich take the output of a cell's child for a terminal.

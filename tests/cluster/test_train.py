@@ -56,7 +56,7 @@ def test_ranks_that_torchrun_starts_again_go_on_by_themselves(tmp_path):
     with starting.torchrun(*again) as process:
         told = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == 0, told
-    assert "Goes on behind step 4, which is saved" in told
+    assert "Goes on after step 4, which is saved" in told
     whole = trained("--epochs", "2")
     [line] = [line for line in whole.splitlines() if line.startswith("epoch 2")]
     assert line in told.splitlines()

@@ -4,17 +4,18 @@ import { px } from "./lettering.js";
 
 const BEND = 9; // pixels beside a lane, for an arrow along it
 
-/** one, two: boxes. turn: the one only stands behind the other, so the line is dashed. */
-export function arrowMarkup(one, two, turn = false) {
-  const points = pointsOf(one, two, turn);
+/** lanes: all of the panel. one, two: boxes. turn: the one only stands behind the other, so the line is dashed. */
+export function arrowMarkup(lanes, one, two, turn = false) {
+  const points = pointsOf(lanes, one, two, turn);
   const line = `M${points.map(([x, y]) => `${px(x)} ${px(y)}`).join("L")}`;
   return `<path class="ge-arrow-rim ge-strong" d="${line}"/><path class="${turn ? "ge-turn" : "ge-wait"}" d="${line}"/><path class="ge-tip" d="${tipOf(points)}"/>`;
 }
 
 /** Straight from lane to lane; where these are close, from inside one box to inside the other. Along a lane, the line
- * bends below it for a turn, else above. */
-function pointsOf(one, two, turn) {
-  const [x1, x2] = [one.x + one.width / 2, two.x + two.width / 2];
+ * bends below it for a turn, else above. Past a lane in between, off the middle of the ops, where their names are. */
+function pointsOf(lanes, one, two, turn) {
+  const past = lanes.some(({ y }) => Math.min(one.y, two.y) < y && y < Math.max(one.y, two.y));
+  const [x1, x2] = [one, two].map(({ x, width }) => x + (past ? 0.8 : 0.5) * width);
   if (one.y === two.y) {
     const [edge, bend] = turn ? [one.y + one.height, one.y + one.height + BEND] : [one.y, one.y - BEND];
     return [[x1, edge], [x1, bend], [x2, bend], [x2, edge]];

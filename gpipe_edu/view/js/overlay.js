@@ -92,7 +92,7 @@ function broken(panel) {
   const seen = spec.broken.filter(([early, need]) => seenIn(panel, early) && seenIn(panel, need));
   const wrong = spec.wrong ?? seen.map(([early]) => early);
   const outlines = [...new Set(wrong)].map((index) => outline(boxOf(panel, index), panel, "ge-wrong"));
-  return outlines.join("") + seen.map(([early, need, turn]) => arrowMarkup(boxOf(panel, early), boxOf(panel, need), turn)).join("");
+  return outlines.join("") + seen.map(([early, need, turn]) => arrowMarkup(panel.lanes, boxOf(panel, early), boxOf(panel, need), turn)).join("");
 }
 
 function seenIn({ spec, frame }, index) {

@@ -114,6 +114,7 @@ BANK.changed(
 BANK.changed("corrected-by-M", "corrects_by_micro_batches", "* N / (N - 1)", "* len(counts) / max(1, len(counts) - 1)")
 BANK.changed("mean-of-means", "plain_means", MEAN, "np.mean(means, axis=0)")
 BANK.changed("mean-of-variances", "averages_both", VAR, "within")
+BANK.changed("other-variance", "corrects_twice", "* N / (N - 1)", "* (N / (N - 1)) ** 2")
 BANK.changed("corrects-a-part", "corrects_what_is_within", VAR, "within * N / (N - 1) + between")
 BANK.changed("corrects-a-part", "corrects_what_is_between", VAR, "within + between * N / (N - 1)")
 BANK.changed("biased", "divides_by_N", VAR, "within + between")

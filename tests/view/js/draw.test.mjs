@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { arrowMarkup } from "../../../gpipe_edu/view/js/arrows.js";
 import { draw } from "../../../gpipe_edu/view/js/draw.js";
 import { frameOf, panelOf } from "../../../gpipe_edu/view/js/layout.js";
 import { legendMarkup } from "../../../gpipe_edu/view/js/legend.js";
@@ -152,4 +153,13 @@ test("arrows of what cannot run stay inside of the picture and off the names in 
   for (const lane of panel.lanes) {
     for (const y of lines.flat()) assert.ok(y > 0 && y < panel.height && (y <= lane.y || y >= lane.y + lane.height), `${y}`);
   }
+});
+
+test("an arrow past a lane keeps off the middle of its ops, one to the next lane does not", () => {
+  const lanes = [0, 40, 80].map((y) => ({ y }));
+  const box = (x, y) => ({ x, y, width: 20, height: 14 });
+  assert.match(arrowMarkup(lanes, box(0, 0), box(100, 80)), /d="M16 14L116 80"/);
+  assert.match(arrowMarkup(lanes, box(100, 80), box(0, 0)), /d="M116 80L16 14"/);
+  assert.match(arrowMarkup(lanes, box(0, 0), box(100, 40)), /d="M10 14L110 40"/);
+  assert.match(arrowMarkup(lanes, box(0, 40), box(100, 80)), /d="M10 54L110 80"/);
 });

@@ -131,7 +131,7 @@ function wrongOps(panel, { stuck }, wrong) {
 function circle(panel, board) {
   let markup = "";
   for (const [from, to, turn] of board.circle) {
-    markup += arrowMarkup(placeOf(panel, board, from), placeOf(panel, board, to), turn);
+    markup += arrowMarkup(panel.lanes, placeOf(panel, board, from), placeOf(panel, board, to), turn);
   }
   return markup;
 }
