@@ -1,7 +1,8 @@
 """Pyodide, and the packages that are compiled for it: no package index has those, so they come from its release.
 
-npm's package `pyodide` has Python, its standard library, and the lock file of the release, which has the checksums of
-packages. A file that is not in the cache is downloaded; a wrong checksum stops the build.
+npm's package `pyodide`, whose version `website/package.json` names, has Python, its standard library, and the lock file
+of the release, which has the checksums of packages. A file that is not in the cache is downloaded; a wrong checksum
+stops the build.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which of the course's requirements this machine meets, for the first notebook and `python -m gpipe_edu environment`.
+"""Which of the course's requirements this machine meets, for the first notebook and for `python -m gpipe_edu
+environment`, whose table `commands/set_up.py` prints.
 
 Nothing is imported, because importing torch takes seconds and a broken package must not break the check.
 """

@@ -1,4 +1,4 @@
-"""What is typed in a terminal to learn: the course in JupyterLab, checks, hints, progress."""
+"""What is typed in a terminal to learn: `set_up.py` has `lab`, `copy` and `environment`, `exercises.py` the rest."""
 
 from __future__ import annotations
 

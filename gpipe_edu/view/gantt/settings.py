@@ -18,7 +18,8 @@ from gpipe_edu.timeline import Costs, Timeline, simulate
 
 RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
 MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
-"""Upper limits: beyond them a chart is unreadable, and an op as long as a thousand others hides them."""
+"""Upper limits: beyond them a chart is unreadable, and an op as long as a thousand others hides them. The sliders of K
+and M end earlier (`REACH` in `js/controls.js`)."""
 
 
 @dataclass(frozen=True)

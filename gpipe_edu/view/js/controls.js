@@ -3,6 +3,8 @@
 import { KEPT } from "./kernel_notices.js";
 import { escape } from "./lettering.js";
 
+/** Where sliders end, unless a setting is beyond; the boxes beside them take what settings.py's MOST allows. */
+const REACH = { K: 16, M: 64 };
 const COSTS = { F: ["F", "Time of F forward"], B: ["B", "Time of B backward"], R: ["R", "Time of R recompute"], send: ["latency", "Time from the end of an op to its use on another device"], link: ["link", "Time for which a message keeps its link busy"] };
 
 function options(entries, chosen) {
@@ -71,8 +73,8 @@ export function createControls(host, offer, { settings, on }) {
   const { limits, grid } = offer;
   const sizes = grid
     ? stops("K", "devices K", grid.K, now.K) + stops("M", "micro-batches M", grid.M, now.M)
-    : count("K", "devices K", now.K, Math.max(16, now.K), limits.K) +
-      count("M", "micro-batches M", now.M, Math.max(64, now.M), limits.M);
+    : count("K", "devices K", now.K, Math.max(REACH.K, now.K), limits.K) +
+      count("M", "micro-batches M", now.M, Math.max(REACH.M, now.M), limits.M);
   const chunks = grid ? "" : number("V", "V", now.V, limits.V, { words: "Stages per device V", least: 1, step: 1 });
   const hidden = grid ? "" : number("overlap", "hidden", now.overlap, 1, { words: "Share of the shorter op of a block that hides behind the longer one", step: 0.25 });
   const costs = Object.entries(COSTS)
