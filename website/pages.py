@@ -65,6 +65,7 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
         found += _sections(pages[at], title, body)
     write_page(out / "explorer.html", "The explorer", _text("explorer.html") + box)
     ge.gantt(ge.gpipe(4, 8)).to_html(out / "live" / "explorer.html")
+    ge.gantt(ge.gpipe(4, 8), memory=False).to_html(out / "live" / "front.html")  # so that Play is in sight
     write_page(out / "progress.html", "Your progress", course_progress.page())
     write_page(out / "puzzle.html", "The schedule puzzle", in_page.puzzle(with_lab))
     in_page.write_assets(out / "assets")
@@ -144,7 +145,7 @@ def _banner(notebook: Any, lab: str, elsewhere: str) -> str:
     if any(cell.metadata.get("needs_pytorch") for cell in notebook.cells):
         return (
             '<div class="banner"><span>Press <b>Run</b> in a cell. No browser runs PyTorch: what needs it is recorded.'
-            f'</span> <a class="button quiet" href="../index.html#start">Run all on your machine</a>{elsewhere}</div>'
+            f'</span> <a class="button quiet" href="../docs/install.html">Run all on your machine</a>{elsewhere}</div>'
         )
     return (
         '<div class="banner"><span>Cells run on this page: press <b>Run</b>, change them, run them again.</span> '

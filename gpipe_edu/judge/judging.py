@@ -55,7 +55,7 @@ def judge(
     """
     if exercise.lacks:
         raise NotJudged(exercise.lacks)
-    room = _Room(
+    room = _AnswerProcess(
         exercise, packed, path, enclosure, SameProcess if same_process else partial(LearnerProcess, start=start)
     )
     with room.open() as process:
@@ -82,7 +82,7 @@ def judge(
 _TRIES: Final = 8
 
 
-class _Room(NamedTuple):
+class _AnswerProcess(NamedTuple):
     """Where an answer runs."""
 
     exercise: Exercise

@@ -2,7 +2,8 @@
 
 Mere settings are copied to the workers: context variables and the default device. What watches a thread, such as a
 profiler or a FLOP counter, can be in one thread only; so the ops then run in that thread, one by one, in an order that
-the schedule allows.
+the schedule allows. Autocast is not here: a recompute needs it, too, so `mini_batch.py` notes it and `stage.py` sets
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Cutting a mini-batch into micro-batches and putting it together again.
 
 `numpy.array_split` gets the sizes right but knows no tensors and no tuples; `torch.chunk(x, M)` may return fewer than
-M pieces (5 samples in 4 chunks give 3). So the cut is made here, once, for all engines.
+M pieces (5 samples in 4 chunks give 3). So the cut is made here, once, for all engines. An engine that has fewer
+samples than micro-batches runs a schedule of as many as it has samples (`Schedule.first`).
 """
 
 from __future__ import annotations

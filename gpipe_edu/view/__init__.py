@@ -6,7 +6,7 @@ paint it, `text.py` draws for terminals, `plots.py` has the plots of lessons, `s
 JupyterLab was set to; where JupyterLab follows the system's theme instead, pictures stay light.
 
 `gantt/` is the explorer: it turns timelines into a *spec*, plain numbers with every figure and dependency worked out,
-and `js/` draws it. `puzzle/` is the puzzle's page. Pages know no rule and no formula.
+and `js/` draws it. `puzzles/page/` draws the puzzle with the same scripts. Pages know no rule and no formula.
 """
 
 from typing import Any

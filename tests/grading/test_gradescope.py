@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpipe_edu.process.probes import Confinement
-from gpipe_edu.teaching.skins import gradescope_run
+from gpipe_edu.teaching.platforms import gradescope_run
 from tests.processes import PATIENCE, ROOT
 
 from .classroom import CLOCK, SEVEN, answered, code, for_all, hand_in, needs_sandbox, notebook, solved

@@ -14,7 +14,7 @@ import pytest
 
 from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.teaching.grading.marks import points
-from gpipe_edu.teaching.skins import nbgrader_course
+from gpipe_edu.teaching.platforms import nbgrader_course
 from tests.processes import ROOT
 from tests.solutions.bank import bank
 from tests.solutions.shares import share_of

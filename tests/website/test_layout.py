@@ -79,5 +79,5 @@ def test_the_landing_page_is_small_before_anything_is_touched(site, address, ope
     }
     size = sum(len(gzip.compress((site / path).read_bytes())) for path in paths)
     TIMES["the landing page before anything is touched, MB"] = f"{size / 1e6:.2f}"
-    assert paths >= {"index.html", "assets/site.css", "live/explorer.html"}
+    assert paths >= {"index.html", "assets/site.css", "live/front.html"}
     assert size < 0.5e6, paths

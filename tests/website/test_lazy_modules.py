@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT
+from tests.processes import ROOT, printed
 from website import slim
 from website.live import lazy_modules
 
@@ -105,3 +105,28 @@ def test_every_module_of_a_judge_that_is_left_out_exists():
     """A name that is misspelled would be fetched at once, and nobody would see it."""
     for module in lazy_modules.ARCHIVES["judges.zip"]:
         assert (Path(ROOT) / f"{module.replace('.', '/')}.py").is_file()
+
+
+WHAT_A_PAGE_IMPORTS = """
+import sys
+from website.live.lazy_modules import archive_of
+for name in [name for name in sys.modules if archive_of(name) and not name.startswith("encodings")]:
+    del sys.modules[name]
+class Asked:
+    def find_spec(self, name, path=None, target=None):
+        frame = sys._getframe(1)
+        while "<frozen importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        if archive_of(name):
+            print(name, "for", frame.f_code.co_filename)
+sys.meta_path.insert(0, Asked())
+import website.live.host, website.live.run_cells
+from gpipe_edu.course import check, predict
+"""
+
+
+def test_nothing_of_ours_fetches_what_is_left_out_before_the_first_result():
+    """What Python's and NumPy's own modules import here may differ in a browser: tests with --whole-site weigh all."""
+    asked = printed(WHAT_A_PAGE_IMPORTS).splitlines()
+    assert asked, "the watch sees none"
+    assert [line for line in asked if line.partition(" for ")[2].startswith(ROOT) and ".venv" not in line] == []

@@ -38,7 +38,7 @@ ARCHIVES = {
         "gpipe_edu.judge.guest.memory",
     ),
     "with_plots.zip": (
-        *("argparse", "calendar", "gettext", "numpy.ma", "plistlib", "shlex", "unittest", "xml", "gpipe_edu.sizing"),
+        *("argparse", "calendar", "gettext", "numpy.ma", "plistlib", "unittest", "xml", "gpipe_edu.sizing"),
     ),
     "seldom.zip": (
         *(

@@ -18,7 +18,7 @@ from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.timeline import Costs, Timeline
 from gpipe_edu.timeline.stuck_schedule import StuckSchedule, standstill
 from gpipe_edu.view.gantt.differences import differences
-from gpipe_edu.view.gantt.settings import MOST, RECOMPUTES, Settings, schedules
+from gpipe_edu.view.gantt.settings import MOST, RECOMPUTE_WHEN, Settings, schedules
 from gpipe_edu.view.gantt.spec import kind_names, spec, stuck_spec
 from gpipe_edu.view.measures import TimeUnit
 
@@ -94,7 +94,7 @@ def offer(rows: str) -> dict[str, Any]:
     return {
         "names": kind_names(),
         "schedules": forms,
-        "recomputes": RECOMPUTES,
+        "recomputes": RECOMPUTE_WHEN,
         "settings": {name: getattr(begin, name) for name in ("schedule", "K", "M", "V", "recompute")},
         "costs": COSTS,
     }

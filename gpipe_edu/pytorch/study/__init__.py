@@ -1,4 +1,5 @@
-"""For studying the PyTorch engine, not part of it: chores, profiles, traffic, attention, a worker, carried skips."""
+"""For studying the PyTorch engine, not part of it: layers that take a known time, profiles, traffic, attention, and a
+worker of one's own."""
 
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.place import wait_for_gpus

@@ -7,7 +7,7 @@ import typer
 from gpipe_edu.base.terminal import PASSED_ON
 from gpipe_edu.teaching.authoring import command
 
-from . import grade, in_class, personal, platforms
+from . import grade, handouts, in_class, platforms
 
 
 def mount(app: typer.Typer) -> None:
@@ -17,9 +17,9 @@ def mount(app: typer.Typer) -> None:
     app.command("nbgrader")(platforms.nbgrader)
     app.command("gradescope")(platforms.gradescope)
     app.command("lecture")(in_class.lecture)
-    app.command("personal")(personal.run)
-    app.command("kit")(personal.write_kit)
-    app.command("quiz")(personal.write_quiz)
+    app.command("personal")(handouts.run)
+    app.command("kit")(handouts.write_kit)
+    app.command("quiz")(handouts.write_quiz)
     authors = typer.Typer(help="For those who write exercises.", no_args_is_help=True)
     app.add_typer(authors, name="exercise", hidden=True)
     authors.command("new")(command.new)

@@ -11,7 +11,7 @@ from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import plural
 from gpipe_edu.teaching.grading.grade import tasks_of
 from gpipe_edu.teaching.grading.marks import points
-from gpipe_edu.teaching.skins import gradescope_zip, nbgrader_course
+from gpipe_edu.teaching.platforms import gradescope_zip, nbgrader_course
 
 from .grade import AllOrNothing, Seeds, Tasks
 

@@ -10,10 +10,10 @@ hand-ins are still being read. `journal.py` keeps each report and the seeds, `ma
 is worth; `late.py` takes off what days after a deadline cost, `by_hand.py` has a person's decisions, which come last;
 `marks_tables.py` and `feedback_pages.py` write the results, `platform_gradebook.py` what a platform takes back, each
 file whole or not at all.
-Anything wrong with one student's files is Refused, and affects that student alone. A broken promise
-does not end the exam (`Exam.passed_over`), so the rest of the answer is judged too.
+Anything wrong with one student's files is Refused, and affects that student alone. A broken promise does not end the
+exam (`Exam.passed_over`), so the rest of the answer is judged too.
 
 With `--in podman` the worker is in a container (`container.py`), and the grader on this side of a pipe: with hand-ins
-and marks mounted, a hostile answer could read the former and write the latter. `skins/` runs this judge inside nbgrader
-and Gradescope, `handouts/` makes what a teacher hands out.
+and marks mounted, a hostile answer could read the former and write the latter. `platforms/` runs this judge inside
+nbgrader and Gradescope, `handouts/` makes what a teacher hands out.
 """

@@ -1,1 +1,1 @@
-"""What a teacher hands out: personal puzzles, quizzes, and the kit of an exercise."""
+"""What a teacher hands out: personal puzzles, quizzes, and the course without its solutions (the kit)."""

@@ -16,7 +16,7 @@ from gpipe_edu.schedule.recipes import RECIPES, form_of, recipe_name
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
 
-RECOMPUTES: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
+RECOMPUTE_WHEN: Final = {"none": "none", "late": "late (C)", "early": "early (R, then B)"}
 MOST: Final = {"K": 64, "M": 256, "V": 8, "stages": 64, "cost": 1000}
 """Upper limits: beyond them a chart is unreadable, and an op as long as a thousand others hides them. The sliders of K
 and M end earlier (`REACH` in `js/controls.js`)."""
@@ -46,7 +46,7 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.schedule, str):  # as in a terminal: 1F1B is 1f1b
             object.__setattr__(self, "schedule", recipe_name(self.schedule) or self.schedule)
-        for name, known in (("schedule", schedules()), ("recompute", tuple(RECOMPUTES))):
+        for name, known in (("schedule", schedules()), ("recompute", tuple(RECOMPUTE_WHEN))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
         for name in ("K", "M", "V"):

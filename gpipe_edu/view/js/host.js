@@ -65,9 +65,13 @@ export function render({ model, el }) {
   };
 }
 
-/** The key under which a page keeps the answer to a wish. */
-export function frameKey({ schedule, recompute, K, M }) {
-  return [schedule, recompute, K, M].join("|");
+/** The answer to a wish, from the charts and errors that a page has, as page.py packs them. */
+export function frameOf({ charts, columns, errors }, { schedule, recompute, K, M }) {
+  const key = [schedule, recompute, K, M].join("|");
+  if (errors[key]) return { error: errors[key] };
+  const at = charts.indexOf(key);
+  const spec = Object.fromEntries(Object.entries(columns).map(([field, values]) => [field, values[at]]));
+  return { error: null, kept: null, specs: [spec], words: [] };
 }
 
 /** The text that was packed as deflate and base64. */
@@ -89,7 +93,7 @@ export function boot(document) {
     state() {},
   };
   async function answer(wish) {
-    const payload = frames ? (await frames)[frameKey(wish)] : data.payload;
+    const payload = frames ? frameOf(await frames, wish) : data.payload;
     app.show({ ...payload, settings: frames ? wish : undefined, serial: wish.serial });
   }
   const host = document.getElementById("ge-host");

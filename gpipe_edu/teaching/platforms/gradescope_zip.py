@@ -47,7 +47,7 @@ _RUN: Final = """\
 # For each hand-in: judge submission/, write results/results.json. AUTOGRADER: another place, to try it out.
 here="${AUTOGRADER:-/autograder}"
 exec env -i PATH="$PATH" LANG=C.UTF-8 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH="$here/source" \\
-  "$here/source/venv/bin/python" -P -m gpipe_edu.teaching.skins.gradescope_run "$here"
+  "$here/source/venv/bin/python" -P -m gpipe_edu.teaching.platforms.gradescope_run "$here"
 """
 
 _MOST: Final = 10**6

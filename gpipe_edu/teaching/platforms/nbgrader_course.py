@@ -18,7 +18,7 @@ CONFIG: Final = "nbgrader_config.py"
 _SETTINGS: Final = """\
 # nbgrader's settings. Its `autograde` runs no learner's cell here: the judge of gpipe_edu gives the marks.
 
-from gpipe_edu.teaching.skins.nbgrader_judge import Judge, Reader, Restored
+from gpipe_edu.teaching.platforms.nbgrader_judge import Judge, Reader, Restored
 from nbgrader.preprocessors import AssignLatePenalties
 
 c = get_config()

@@ -31,7 +31,7 @@ _STUDENT = "student"
 
 
 def main() -> None:
-    """`python -m gpipe_edu.teaching.skins.gradescope_run /autograder`. Exits with an error if there is no result."""
+    """`python -m gpipe_edu.teaching.platforms.gradescope_run FOLDER`. Exits with an error if there is no result."""
     escape_on_terminals()
     orphans.adopt()
     try:
