@@ -72,8 +72,8 @@ def split(batch, M: int) -> list:
     alike, so that every sample stays with its label.
 
     batch: an array of shape (N, ...), or a tuple of arrays with the same N
-    Returns a list of M arrays, or of M tuples if `batch` is one. Any other form that
-        gives the pieces in order is just as good.
+    Returns a list of M arrays, or of M tuples of arrays if `batch` is one. A tuple or
+        a generator of these is just as good.
 
     Small print:
     - Raises ValueError for M < 1.
