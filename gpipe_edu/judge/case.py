@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from gpipe_edu.base.words import shorten
-from gpipe_edu.judge.findings import GROWS, STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
+from gpipe_edu.judge.findings import CUT_SHORT, GROWS, STOPPED, Chart, Finding, Reply, Success, Trouble, Unwritten
 from gpipe_edu.judge.guest.forms import HandedOutAgain
 from gpipe_edu.judge.guest.hiding import ReadyMade
 from gpipe_edu.process.asking import Ask
@@ -162,7 +162,7 @@ class Exam:
             yield
         except Wrong as wrong:
             trouble = wrong.finding.trouble
-            own = trouble is not None and trouble.kind in ("stopped", "printed", "RecursionError", ReadyMade.__name__)
+            own = trouble is not None and trouble.kind in (*CUT_SHORT, "RecursionError", ReadyMade.__name__)
             if own or wrong.finding.slip in spare:
                 raise
             because = self.exercise.sentence(slip, words)
@@ -278,6 +278,7 @@ def _sign_of(trouble: Trouble, traps: Traps) -> Sign:
     names = {
         "stopped": "endless",
         "printed": "printed",
+        "crowd": "crowd",
         "RecursionError": "too-deep",
         ReadyMade.__name__: "ready-made",
     }

@@ -40,8 +40,9 @@ class Exercise(NamedTuple):
 
     notebook: the name of the notebook it stands in. hints: from small to large. hints_for: a hint for answers that show
     a slip or break a promise, where the three are about what they have right. seconds: how long all calls of a check
-    may take together. cases: about how often a right answer is called. success: what is said of a right answer. gives:
-    what every call is to give, told when one raises an error and its case does not say it.
+    may take together. needs_torch: whether answers load PyTorch, which takes part of their seconds on a learner's
+    machine. cases: about how often a right answer is called. success: what is said of a right answer. gives: what every
+    call is to give, told when one raises an error and its case does not say it.
     slips: what is said of each misconception. promises: the slips that leave an answer right,
     each with the promise that it breaks. part: its place among the exercises of one notebook.
     predictions: see `course.predictions.question`.
@@ -58,6 +59,7 @@ class Exercise(NamedTuple):
     hints_for: Mapping[str, str] = {}
     gives: str = ""
     seconds: float = 4.0
+    needs_torch: bool = False
     part: int = 1
     cases: int = 1
     predictions: Mapping[str, Any] = {}
@@ -76,12 +78,6 @@ class Exercise(NamedTuple):
     def check(self) -> Any:
         """The module of its judge."""
         return importlib.import_module(f"{_TASKS}.{folder_of(self.key)}.check")
-
-    @property
-    def needs_torch(self) -> bool:
-        """Whether its answers load PyTorch, which takes part of their seconds on a learner's machine."""
-        usual: float = Exercise._field_defaults["seconds"]
-        return self.seconds > usual
 
     @property
     def lacks(self) -> str:

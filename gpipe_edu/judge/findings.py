@@ -7,9 +7,12 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.process.lines import Line
 
-STOPPED: Final = ("stopped", "printed", "ended", "exit", "unreadable")
-"""Kinds of trouble that are not Python errors: out of time, printed too much, the process ended (by `exit`, too), or
-sent what can't be read."""
+CUT_SHORT: Final = ("stopped", "printed", "crowd")
+"""Kinds of trouble of what would have gone on: out of time, printed too much, started too many processes."""
+
+STOPPED: Final = (*CUT_SHORT, "ended", "exit", "unreadable")
+"""Kinds of trouble that are not Python errors: besides, the process ended (by `exit`, too), or sent what can't be
+read."""
 
 
 GROWS: Final = "it took more and more memory"

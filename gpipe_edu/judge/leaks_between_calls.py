@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Final
 
-from gpipe_edu.judge.findings import Reply, Unwritten
+from gpipe_edu.judge.findings import CUT_SHORT, Reply, Unwritten
 from gpipe_edu.process.asking import Ask
 from gpipe_edu.process.lines import Line
 
@@ -48,7 +48,7 @@ class _Repeated:
 def is_worth_asking(exam: Exam, wrong: Wrong) -> bool:
     """Whether this can be told, as other calls came before. Not for one that was stopped: that would wait twice."""
     trouble = wrong.finding.trouble
-    endless = trouble is not None and trouble.kind in ("stopped", "printed")
+    endless = trouble is not None and trouble.kind in CUT_SHORT
     return wrong.number > 1 and wrong.finding.slip not in _OF_STATE and not endless
 
 

@@ -24,7 +24,7 @@ from gpipe_edu.process.packing import Packed
 from gpipe_edu.process.probes import Confinement
 from gpipe_edu.process.resource_limits import MEMORY
 from gpipe_edu.process.scratch_folder import delete, holds_more
-from gpipe_edu.process.time_limit import LOOK, TimeLimit, wall
+from gpipe_edu.process.time_limit import LOOK, MOST_PROCESSES, TimeLimit, wall
 
 from .findings import GROWS, Reply, Trouble
 from .guest import main as guest
@@ -206,7 +206,10 @@ class LearnerProcess:
             if ended:  # only what it has left behind keeps the pipe open
                 data = None
                 break
-            if limit.over or limit.crowd or most - at_first > _RUNAWAY:
+            if limit.crowd:
+                self._child.kill()
+                return Reply(trouble=Trouble("crowd", f"{MOST_PROCESSES}"))
+            if limit.over or most - at_first > _RUNAWAY:
                 where = self.lines(self._child.last_words())
                 self._child.kill()
                 return Reply(trouble=Trouble("stopped", GROWS if grew else "", where, seconds=limit.seconds))

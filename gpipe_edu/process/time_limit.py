@@ -25,7 +25,7 @@ if sys.platform != "emscripten":  # a browser has no processes, and no psutil
 LOOK: Final = 0.1
 """Seconds between two calls of `look`."""
 
-MOST: Final = 24
+MOST_PROCESSES: Final = 24
 """Processes at once. Ours are four at most; an answer that starts more than this has to be stopped.
 
 The number is low so that it is exceeded before their memory seems too much: what forks share counts for each of them.
@@ -49,7 +49,7 @@ def family(of: Sequence[int]) -> list[int]:
                 with suppress(psutil.Error):
                     found |= {one.pid for one in psutil.Process(pid).children(recursive=True)}
         for pid in psutil.pids():
-            if pid not in found and _session(pid) in heads and len(found) <= MOST:  # its parent has ended
+            if pid not in found and _session(pid) in heads and len(found) <= MOST_PROCESSES:  # its parent has ended
                 with suppress(psutil.Error):
                     found |= {pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))}
     return [pid for pid in found if _status(pid) not in ("", psutil.STATUS_ZOMBIE)]
@@ -68,7 +68,7 @@ def wall(seconds: float) -> float:
 class TimeLimit:
     """The limit of the processes `pids()`, which may take `seconds` for all that they are asked.
 
-    crowd: whether they had started more than MOST others at the last look. memory: the bytes that they all held then,
+    crowd: whether they had started more than MOST_PROCESSES others at the last look. memory: the bytes that they all held then,
     with shared ones, which no limit of a single process counts. largest: those of the largest one.
     """
 
@@ -117,7 +117,7 @@ class TimeLimit:
             self._slept += slept
         self._cpu_now, self._queued, self._idle, self._ours, self._answered = cpu, queued, idle, ours, False
         memory = [*map(_memory, found)]
-        self.crowd, self.memory, self.largest = len(found) > MOST, sum(memory), max(memory, default=0)
+        self.crowd, self.memory, self.largest = len(found) > MOST_PROCESSES, sum(memory), max(memory, default=0)
 
     def fills(self, most: int) -> bool:
         """Whether they hold more than so many bytes together, what forked processes share counted once."""

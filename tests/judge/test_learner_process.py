@@ -213,6 +213,18 @@ def test_its_children_end_with_it(tmp_path):
     until(lambda: not runs(int(mark.read_text())))
 
 
+def test_what_starts_processes_without_end_is_told_so_and_they_end(tmp_path):
+    def function(batch, M):
+        while os.fork():
+            pass
+        (tmp_path / str(os.getpid())).touch()
+        time.sleep(600)
+
+    found = trouble(function, seconds=600)
+    assert (found.kind, found.message) == ("crowd", "24")
+    until(lambda: not any(runs(int(path.name)) for path in tmp_path.iterdir()))
+
+
 def test_folders_within_folders_are_too_much_and_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

@@ -295,7 +295,7 @@ def fork_until_refused():
 
 def test_it_starts_so_many_processes_and_no_more(inside, monkeypatch):
     """However fast it does: it is not counted here, as whoever counts them may be too slow."""
-    monkeypatch.setattr(time_limit, "MOST", 10_000)
+    monkeypatch.setattr(time_limit, "MOST_PROCESSES", 10_000)
     (made,) = inside(fork_until_refused)
     assert process_count.TASKS // 2 < made < process_count.TASKS
 

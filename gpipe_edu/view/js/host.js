@@ -66,7 +66,7 @@ export function render({ model, el }) {
 }
 
 /** The answer to a wish, from the charts and errors that a page has, as page.py packs them. */
-export function frameOf({ charts, columns, errors }, { schedule, recompute, K, M }) {
+export function answerOf({ charts, columns, errors }, { schedule, recompute, K, M }) {
   const key = [schedule, recompute, K, M].join("|");
   if (errors[key]) return { error: errors[key] };
   const at = charts.indexOf(key);
@@ -93,7 +93,7 @@ export function boot(document) {
     state() {},
   };
   async function answer(wish) {
-    const payload = frames ? frameOf(await frames, wish) : data.payload;
+    const payload = frames ? answerOf(await frames, wish) : data.payload;
     app.show({ ...payload, settings: frames ? wish : undefined, serial: wish.serial });
   }
   const host = document.getElementById("ge-host");

@@ -1,6 +1,8 @@
 """Exercise 10, two processes that send activations and gradients. Most wrong ones are a line away from a right one."""
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -308,6 +310,12 @@ BANK.changed(
 )
 BANK.changed("no-backward", "returns_after_the_forwards", GO, f"ops = [op for op in ops if op.kind == 'F']\n    {GO}")
 BANK.changed("exit", "exits_when_done", END, "os._exit(0)")
+BANK.changed(
+    "crowd",
+    "starts_helpers_without_end",
+    GO,
+    f"while True:\n        subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n    {GO}",
+)
 BANK.changed(
     "second-step",
     "takes_pieces_away",

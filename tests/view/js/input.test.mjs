@@ -4,7 +4,7 @@ import { around, meaning } from "../../../gpipe_edu/view/js/keys.js";
 import { advance, legible } from "../../../gpipe_edu/view/js/transport.js";
 import { besides, changed, stagesOf } from "../../../gpipe_edu/view/js/controls.js";
 import { createAnswers, wishKey } from "../../../gpipe_edu/view/js/answers.js";
-import { frameOf, unpack } from "../../../gpipe_edu/view/js/host.js";
+import { answerOf, unpack } from "../../../gpipe_edu/view/js/host.js";
 import { uniqueMark } from "../../../gpipe_edu/view/js/app.js";
 
 const SETTINGS = { schedule: "gpipe", recompute: "none", K: 4, M: 8, V: 2, factors: [] };
@@ -86,8 +86,8 @@ test("a wish is told from another by everything but its number", () => {
 test("a page finds its charts by schedule, recompute, K and M, packed as deflate", async () => {
   const charts = ["gpipe|none|4|4", "gpipe|none|4|8"];
   const frames = { charts, columns: { K: [4, 4], M: [4, 8], pairs: [null, [3]] }, errors: { "zero_bubble|late|4|8": "no C" } };
-  assert.deepEqual(frameOf(frames, SETTINGS), { error: null, kept: null, specs: [{ K: 4, M: 8, pairs: [3] }], words: [] });
-  assert.deepEqual(frameOf(frames, { ...SETTINGS, schedule: "zero_bubble", recompute: "late" }), { error: "no C" });
+  assert.deepEqual(answerOf(frames, SETTINGS), { error: null, kept: null, specs: [{ K: 4, M: 8, pairs: [3] }], words: [] });
+  assert.deepEqual(answerOf(frames, { ...SETTINGS, schedule: "zero_bubble", recompute: "late" }), { error: "no C" });
   assert.equal(await unpack("eJxLTEpWOLS1GAALjAMx"), "abc µs");
 });
 
