@@ -54,7 +54,7 @@ test: $(VENV)/developer $(VENV)/npm/ready  ## every test and every notebook
 	$(BIN)/python -m pytest -n 4 --dist loadfile --random-order --random-order-seed=$(SEED)
 
 test-whole: $(VENV)/developer $(VENV)/npm/ready  ## as `make test`, with all that is drawn at random and the whole bank in place
-	$(BIN)/python -m pytest -n 4 --dist loadfile --whole
+	$(BIN)/python -m pytest -n 4 --dist loadfile --random-order --random-order-seed=$(SEED) --whole
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests

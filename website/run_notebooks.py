@@ -19,9 +19,9 @@ from nbclient import NotebookClient
 
 from gpipe_edu.course.building.build import notebook_text
 
+from .cells_that_run import cells_that_fail
 from .fetched import CACHE
 from .lab import needs_pytorch
-from .without_pytorch import cells_that_fail
 
 SECONDS = 600
 """For one cell."""
@@ -30,7 +30,7 @@ _BEGIN = "begin-live"
 _OURS = (".py", ".js", ".css", ".toml", ".npz", ".txt")
 _LIVE, _PAGE = (
     ("website/without_kernel.py", "website/still_charts.py"),
-    ("website/without_pytorch.py", "website/live/*.py"),
+    ("website/cells_that_run.py", "website/live/*.py"),
 )
 """What runs a notebook for its page, and what runs its cells on the page."""
 

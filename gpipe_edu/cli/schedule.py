@@ -85,7 +85,7 @@ def write(timeline: Timeline, trace: Path | None, figure: Path | None) -> list[P
         if figure.suffix == ".svg":
             figure.write_text(timeline.to_svg(), encoding="utf-8")
         else:
-            from gpipe_edu.view.figures import to_png  # loads matplotlib
+            from gpipe_edu.view.matplotlib_painter import to_png  # loads matplotlib
 
             figure.write_bytes(to_png(timeline))
     return [path for path in (trace, figure) if path is not None]

@@ -14,10 +14,10 @@ engine does not, skips to a stage further on. `agreement.py` makes sure, at each
 same network and are about to do the same.
 
 `ranks.py` is how ranks meet and compare what they are about to do, `watch.py` how they hear of one that is gone and end
-together; `messages.py` posts messages and awaits them. `shared_clock.py` and `links.py` measure their clocks and the
-links between them. `saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the part
-of its optimizer that is not tensors, `rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells which
-saved steps are whole. `python -m gpipe_edu train` under torchrun is `cli/train_ranks.py`.
+together; `messages.py` posts messages and awaits them. `shared_clock.py` and `link_speed.py` measure their clocks and
+the links between them. `saving.py` saves a training under the names of the whole network, `optimizer_settings.py` the
+part of its optimizer that is not tensors, `rank_state.py` what each rank has for itself; `checkpoint_folder.py` tells
+which saved steps are whole. `python -m gpipe_edu train` under torchrun is `cli/train_ranks.py`.
 """
 
 from .engine import lower

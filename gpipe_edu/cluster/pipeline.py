@@ -47,7 +47,7 @@ from .engine import Engine, Newest, lower
 from .far_skips import FarSkips, far, own_groups
 from .gradients import Gradients
 from .layer_building import Builders, build_layer, check_numbers, outline, tensors_of
-from .links import Link, measure
+from .link_speed import Link, measure
 from .optimizer_checks import OptimizerChecks, without_scaler_of_one_rank
 from .other_words import is_a_schedule, no_other_arguments, no_such_name
 from .ranks import gather

@@ -60,7 +60,7 @@ class LabReport:
     def picture(self, shown: Figure | Timeline, alt: str) -> None:
         """Add a matplotlib figure or a timeline; `alt` says in words what it shows, for those who cannot see it."""
         if isinstance(shown, Timeline):
-            from gpipe_edu.view.figures import to_png  # draws, so loaded only when something is drawn
+            from gpipe_edu.view.matplotlib_painter import to_png  # draws, so loaded only when something is drawn
 
             png = to_png(shown)
         else:

@@ -68,8 +68,8 @@ def wall(seconds: float) -> float:
 class TimeLimit:
     """The limit of the processes `pids()`, which may take `seconds` for all that they are asked.
 
-    crowd: whether they had started more than MOST_PROCESSES others at the last look. memory: the bytes that they all held then,
-    with shared ones, which no limit of a single process counts. largest: those of the largest one.
+    crowd: whether they had started more than MOST_PROCESSES others at the last look. memory: the bytes that they all
+    held then, with shared ones, which no limit of a single process counts. largest: those of the largest one.
     """
 
     def __init__(self, pids: Callable[[], Sequence[int]], seconds: float) -> None:

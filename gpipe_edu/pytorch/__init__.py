@@ -35,8 +35,8 @@
 
 The files named do that part for real: with a thread or a CUDA stream per device (place.py), random numbers that a
 recompute draws again (randomness.py), skips, any structure of values, and an error for every failure. Read
-interpreter.py first, then stage.py and workers.py; gpipe.py is what a user sees. Tools to study the engine are in
-study/.
+interpreter.py first, which also stops all devices when one fails, then stage.py and workers.py; gpipe.py is what a user
+sees, guards.py what it refuses. Tools to study the engine are in study/.
 """
 
 from .gpipe import GPipe

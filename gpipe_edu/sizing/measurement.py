@@ -25,7 +25,7 @@ from gpipe_edu.process.loopback import talk_by_loopback
 from .machine_file import Product
 
 if TYPE_CHECKING:
-    from gpipe_edu.cluster.links import Link
+    from gpipe_edu.cluster.link_speed import Link
 
 _PATIENCE: Final = timedelta(seconds=60)
 """A device that keeps the others waiting for longer is taken to have ended."""
@@ -140,7 +140,7 @@ _BLOCKS: Final = 20
 def _link(device: torch.device) -> Link | None:
     """The link between the first two devices, from the quickest messages of several tries; None on others."""
     # Imported late: one device can be measured even with releases of PyTorch that several processes refuse.
-    from gpipe_edu.cluster.links import LARGE, Link, measure
+    from gpipe_edu.cluster.link_speed import LARGE, Link, measure
 
     found = [link for _ in range(_TRIES) if (link := measure(0, 1, dist.group.WORLD, device))]
     if not found:

@@ -241,8 +241,8 @@ class Timeline:
         return render(self, **options)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the Gantt chart with matplotlib, on `ax` or a new figure; options as in `view.figures.draw`."""
-        from gpipe_edu.view.figures import draw
+        """Draw the Gantt chart with matplotlib, on `ax` or a new figure; options as in `matplotlib_painter.draw`."""
+        from gpipe_edu.view.matplotlib_painter import draw
 
         return draw(self, ax, **options)
 

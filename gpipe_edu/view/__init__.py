@@ -1,9 +1,11 @@
 """Pictures of schedules and timelines. Nothing is loaded here, so schedules don't wait for a plotting library.
 
-`layout.py` is the single layout of still pictures, a pure function from timelines to pixels; `svg.py` and `figures.py`
-paint it, `text.py` draws for terminals, `plots.py` has the plots of lessons, `sliders.py` puts sliders over pictures.
-`palette.py` has all colours. A picture cannot ask the page that will show it, so `theme.py` reads which theme
-JupyterLab was set to; where JupyterLab follows the system's theme instead, pictures stay light.
+`layout.py` is the single layout of still pictures, a pure function from timelines to pixels, made of the parts in
+`shapes.py`; `measures.py` has their words, numbers and units, `lettering.py` the widths of text. `svg.py` and
+`matplotlib_painter.py` paint it, `text.py` draws for terminals, `stuck.py` adds what can't run. `plots.py` and
+`curves.py` have the plots of lessons, `sliders.py` puts sliders over pictures. `palette.py` has all colours. A picture
+cannot ask the page that will show it, so `theme.py` reads which theme JupyterLab was set to; where JupyterLab follows
+the system's theme instead, pictures stay light.
 
 `gantt/` is the explorer: it turns timelines into a *spec*, plain numbers with every figure and dependency worked out,
 and `js/` draws it. `puzzles/page/` draws the puzzle with the same scripts. Pages know no rule and no formula.

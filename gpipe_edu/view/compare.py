@@ -32,7 +32,7 @@ class Comparison(NamedTuple):
 
     def to_png(self, dpi: float = 150) -> bytes:
         """The picture as a PNG file of width * dpi / 100 pixels. Needs matplotlib."""
-        from .figures import png  # matplotlib is optional, so it is loaded only for a PNG
+        from .matplotlib_painter import png  # matplotlib is optional, so it is loaded only for a PNG
 
         return png(self.layout, dpi, "dark" if self.theme == "dark" else "light")
 

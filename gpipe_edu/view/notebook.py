@@ -66,7 +66,7 @@ def bundle(
     if page or sys.platform == "emscripten":
         return {"image/svg+xml": paint(picture, ground), "text/plain": text}
     try:
-        from .figures import png
+        from .matplotlib_painter import png
     except ImportError:
         return {"text/plain": "\n\n".join(map(in_text, drawn))}
     return {"image/png": base64.b64encode(png(picture, dpi, ground)).decode("ascii"), "text/plain": text}

@@ -9,8 +9,9 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch", reason="measuring needs torch")
 
-from gpipe_edu.cluster import links  # noqa: E402 (it loads torch)
-from gpipe_edu.cluster.links import LARGE, Link  # noqa: E402
+from gpipe_edu.cluster.link_speed import LARGE, Link  # noqa: E402
+
+from gpipe_edu.cluster import link_speed  # noqa: E402 (it loads torch)
 from gpipe_edu.sizing import measurement  # noqa: E402 (it loads torch)
 from gpipe_edu.sizing.measurement import Device, Shapes, measure_device, measure_machine  # noqa: E402
 
@@ -52,10 +53,10 @@ def test_the_slowest_device_counts(monkeypatch):
 def test_a_link_is_that_of_the_quickest_messages(monkeypatch):
     """A large message takes 2, 1.5 and 3 s in all, an empty one 1, 0.5 and 2.9 s."""
     tries = iter([Link(1.0, LARGE / 1), Link(0.5, LARGE / 1), Link(2.9, LARGE / 0.1)] * 2)
-    monkeypatch.setattr(links, "measure", lambda *_: next(tries))
+    monkeypatch.setattr(link_speed, "measure", lambda *_: next(tries))
     found = measurement._link(torch.device("cpu"))
     assert found == pytest.approx((0.5, LARGE / 1.0))
-    monkeypatch.setattr(links, "measure", lambda *_: None)
+    monkeypatch.setattr(link_speed, "measure", lambda *_: None)
     assert measurement._link(torch.device("cpu")) is None
 
 

@@ -59,7 +59,7 @@ def test_without_matplotlib_the_chart_is_text():
 
 def test_in_a_browser_the_chart_is_svg_and_matplotlib_stays_away(monkeypatch):
     monkeypatch.setattr(sys, "platform", "emscripten")
-    monkeypatch.setitem(sys.modules, "gpipe_edu.view.figures", None)
+    monkeypatch.setitem(sys.modules, "gpipe_edu.view.matplotlib_painter", None)
     bundle = ge.simulate(ge.gpipe(2, 2))._repr_mimebundle_()
     assert bundle["image/svg+xml"] == ge.simulate(ge.gpipe(2, 2)).to_svg()
     assert set(bundle) == {"image/svg+xml", "text/plain"}

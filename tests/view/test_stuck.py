@@ -56,7 +56,7 @@ def test_the_svg_paints_all_of_it():
 
 
 def test_the_png_is_painted():
-    figures = pytest.importorskip("gpipe_edu.view.figures")
+    figures = pytest.importorskip("gpipe_edu.view.matplotlib_painter")
     assert figures.png(drawn())[:4] == b"\x89PNG"
 
 

@@ -162,7 +162,7 @@ class Gantt(anywidget.AnyWidget):
 
     def to_png(self, path: str | Path | None = None, dpi: float = 150) -> bytes:
         """The chart as a PNG file; also written to `path` if one is given. Needs matplotlib."""
-        from gpipe_edu.view.figures import png  # matplotlib is optional, so it is loaded only for a PNG
+        from gpipe_edu.view.matplotlib_painter import png  # matplotlib is optional, so it is loaded only for a PNG
 
         data = png(self._still(), dpi, self._still_theme)
         if path is not None:

@@ -1,4 +1,4 @@
-// How wide text is and how times are written: the twins of lettering.py, `ticks` and `Clock.show` in measures.py.
+// How wide text is and how times are written: the twins of lettering.py, `ticks` and `TimeUnit.show` in measures.py.
 // A golden file that both sides' tests read keeps them alike.
 
 const NARROWEST = 13;

@@ -1,8 +1,6 @@
 """Exercise 10, two processes that send activations and gradients. Most wrong ones are a line away from a right one."""
 
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time

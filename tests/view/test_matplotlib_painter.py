@@ -10,8 +10,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import gpipe_edu as ge
-from gpipe_edu.view.figures import draw, to_png
 from gpipe_edu.view.layout import layout
+from gpipe_edu.view.matplotlib_painter import draw, to_png
 from gpipe_edu.view.palette import PAINTS
 
 

@@ -1,6 +1,6 @@
 """Which cells of a notebook run on its page: all are tried, in this order, by what a page runs them with.
 
-`python -m website.without_pytorch notebook.ipynb` prints the ids of those that fail, as JSON, last. It acts as a
+`python -m website.cells_that_run notebook.ipynb` prints the ids of those that fail, as JSON, last. It acts as a
 browser's Python: no PyTorch, no process, no thread. A cell that fails leaves no names behind, since on its page it
 does not run at all.
 """
