@@ -3,7 +3,7 @@
 Importing this loads neither torch nor matplotlib nor widgets; they load on first use.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpipe_edu.schedule import (
     Op,
@@ -22,7 +22,10 @@ from gpipe_edu.schedule import (
     zero_bubble_v,
 )
 from gpipe_edu.split import balance_by_cost, balance_uniform, join_batch, split_batch
-from gpipe_edu.timeline import Costs, Diagnosis, Span, Timeline, diagnose, formulas, load, simulate
+from gpipe_edu.timeline import Costs, Diagnosis, Span, Timeline, diagnose, formulas, simulate
+
+if TYPE_CHECKING:
+    from gpipe_edu.timeline import load
 
 __version__ = "0.1.0"
 
@@ -60,7 +63,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`compare`, `gantt` and `puzzle` draw, so they load when they are first used."""
+    """`compare`, `gantt` and `puzzle` draw, `load` opens files: they load when they are first used."""
     if name == "compare":
         from gpipe_edu.view.compare import compare
 
@@ -69,6 +72,10 @@ def __getattr__(name: str) -> Any:
         from gpipe_edu.view.gantt import gantt
 
         return gantt
+    if name == "load":
+        from gpipe_edu.timeline import load
+
+        return load
     if name == "puzzle":
         from gpipe_edu.puzzles.page import puzzle
 

@@ -191,11 +191,11 @@ def _page(out: Path, wanted: list[str]) -> None:
     """Make the page show the state until the kernel is ready, and request its files while JupyterLab is loading; show
     one document at a time.
     """
-    shutil.copy(Path(__file__).parent / "assets" / "starting.js", out / "lab" / "starting.js")
+    shutil.copy(Path(__file__).parent / "assets" / "lab_start.js", out / "lab" / "lab_start.js")
     page = out / "lab" / "index.html"
     text = page.read_text(encoding="utf-8")
     links = "".join(f'<link rel="prefetch" href="../static/pyodide/{name}">\n' for name in wanted)
-    head = f'{links}<script src="starting.js" data-megabytes="{MEGABYTES}"></script></head>'
+    head = f'{links}<script src="lab_start.js" data-megabytes="{MEGABYTES}"></script></head>'
     page.write_text(text.replace("</head>", head, 1), encoding="utf-8")
     config = out / "lab" / "jupyter-lite.json"
     settings = json.loads(config.read_text(encoding="utf-8"))

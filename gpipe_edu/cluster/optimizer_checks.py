@@ -29,7 +29,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from gpipe_edu.pytorch.compiled import outside_of_graphs
 from gpipe_edu.pytorch.stage import Head
 
-from .noted import SCALERS
+from .schedulers_and_scalers import SCALERS
 
 _ONE_RANKS_SCALER: Final = (
     "a GradScaler sees the gradients of one rank, and would leave out a step there that the other ranks make; take "

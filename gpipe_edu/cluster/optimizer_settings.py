@@ -16,10 +16,10 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from .checkpoint_folder import read_object, write_object
-from .noted import PLATEAUS
 from .pipeline import Pipeline
 from .rank_state import same
 from .ranks import gather, refuse_together
+from .schedulers_and_scalers import PLATEAUS
 
 _FILE: Final = "settings.pt"
 

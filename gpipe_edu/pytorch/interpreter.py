@@ -20,7 +20,7 @@ from torch.profiler import record_function
 
 from gpipe_edu.schedule import Op
 from gpipe_edu.timeline import Span, Timeline
-from gpipe_edu.timeline.opened.marks import mark_of
+from gpipe_edu.timeline.opened.op_names import mark_of
 
 from . import torch_private
 from .guards import what_it_means

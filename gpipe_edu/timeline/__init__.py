@@ -6,15 +6,19 @@ has run, what never will, and arrows for the broken rule. `trace.py` writes and 
 what other programs have measured, `faults.py` makes steps to practise on, `diagram.py` reads what people draw.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import formulas
 from .costs import Costs, calibrate
 from .diagnosis import Diagnosis, diagnose
 from .diagram import contradictions, read_diagram
 from .faults import step_with_fault
 from .memory import peak_memory
-from .opened import load, read_profiles
 from .simulate import dispatch_calls, merge_replays, replay, simulate
 from .timeline import Message, Span, Timeline
+
+if TYPE_CHECKING:
+    from .opened import load, read_profiles
 
 __all__ = [
     "Costs",
@@ -36,3 +40,12 @@ __all__ = [
     "simulate",
     "step_with_fault",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What opens files is large, and loads when it is first used."""
+    if name in ("load", "read_profiles"):
+        from . import opened
+
+        return getattr(opened, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

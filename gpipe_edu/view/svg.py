@@ -2,8 +2,8 @@
 
 It is self-contained (no external font, script or address) and has its own background, white or dark, so that it is
 readable on any page; inside a page it can follow that page's theme. Equal pictures are equal texts: pattern names are
-derived from the content, so two pictures on one page do not share patterns. `figures.py` says why it is a separate
-painter.
+derived from the content, so two pictures on one page do not share patterns. `matplotlib_painter.py` says why it is a
+separate painter.
 """
 
 from __future__ import annotations

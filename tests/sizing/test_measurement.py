@@ -9,9 +9,8 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch", reason="measuring needs torch")
 
-from gpipe_edu.cluster.link_speed import LARGE, Link  # noqa: E402
-
 from gpipe_edu.cluster import link_speed  # noqa: E402 (it loads torch)
+from gpipe_edu.cluster.link_speed import LARGE, Link  # noqa: E402
 from gpipe_edu.sizing import measurement  # noqa: E402 (it loads torch)
 from gpipe_edu.sizing.measurement import Device, Shapes, measure_device, measure_machine  # noqa: E402
 

@@ -39,6 +39,7 @@ ARCHIVES = {
     ),
     "with_plots.zip": (
         *("argparse", "calendar", "gettext", "numpy.ma", "plistlib", "unittest", "xml", "gpipe_edu.sizing"),
+        *(f"gpipe_edu.view.{module}" for module in ("curves", "matplotlib_painter", "plots")),
     ),
     "seldom.zip": (
         *(
@@ -64,7 +65,8 @@ ARCHIVES = {
         *("numpy.conftest", "numpy.core", "numpy.f2py", "numpy.fft", "numpy.polynomial", "numpy.testing"),
         *("gpipe_edu.cli", "gpipe_edu.cluster", "gpipe_edu.distributed", "gpipe_edu.pytorch", "gpipe_edu.teaching"),
         *("gpipe_edu.base.terminal", "gpipe_edu.course.commands", "gpipe_edu.course.cut_answer"),
-        *("gpipe_edu.course.submitted_notebook", "gpipe_edu.puzzles.command"),
+        *("gpipe_edu.course.submitted_notebook", "gpipe_edu.puzzles.command", "gpipe_edu.process.distrusted_files"),
+        "gpipe_edu.timeline.opened",
         *(f"{_TASKS}.{exercise}" for exercise in ("ex04_checkpoint", "ex05_stages", "ex05_wrapper")),
         *(f"{_TASKS}.{exercise}" for exercise in ("ex10_processes", "ex14_buffer")),
         # Their page asks questions, so their sentences are not left out.

@@ -14,7 +14,7 @@ from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule import Op, Schedule
 
 from ..timeline import Message, Span, Timeline
-from .marks import Named, Transfer
+from .op_names import Named, Transfer
 from .recording import KERNELS, MARKS, OPERATIONS, Recording
 from .steps import Step, steps_of
 

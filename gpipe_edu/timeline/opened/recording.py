@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 from math import isnan
 from typing import Any, Final, NamedTuple
 
-from .marks import ONE_BY_ONE, Named, Transfer, ops_of, transfer_of
+from .op_names import ONE_BY_ONE, Named, Transfer, ops_of, transfer_of
 from .trace_file import TraceFile, distributed_info
 
 KERNELS, OPERATIONS, MARKS = "GPU kernels", "operations on the CPU", "marks as they stand, waits included"

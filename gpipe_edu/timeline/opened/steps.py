@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import FINISHES
 
-from .marks import Named
+from .op_names import Named
 from .recording import TimedOp, TimedTransfer
 
 

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.timeline import Timeline
-from gpipe_edu.timeline.opened import load_trace, measured_run
 from gpipe_edu.view.html import fill, json_element, style_element
 from gpipe_edu.view.measures import TimeUnit, time_unit
 
@@ -79,6 +78,8 @@ def explore(settings: Settings, kept: Settings | None, critical_path: bool, cap:
 def open_traces(files: Sequence[tuple[str, bytes]], beside: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The spec of a run, from the name and content of a file, or of several, shown in the same unit as what is `beside`
     it; None for several that are not one run. Raises ValueError for a bad file."""
+    from gpipe_edu.timeline.opened import load_trace, measured_run  # large, and hardly ever needed
+
     with TemporaryDirectory() as folder:
         paths = [Path(folder, str(number), Path(name).name) for number, (name, _) in enumerate(files)]
         for path, (_, data) in zip(paths, files, strict=True):
@@ -141,7 +142,8 @@ def _grid(settings: Settings) -> dict[str, list[int]]:
 
 def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | None) -> str:
     """What the page answers to all requests, as deflated JSON in base64. The charts are columns, one for each field of
-    a spec: deflate looks back 32 kB, and so finds what a field has in common with that of the chart before.
+    a spec: deflate looks back 32 kB, and so finds what a field has in common with that of the chart before. Needs are
+    told by how many ops earlier they are, which is alike in many charts; 0 is none.
     """
     found: dict[str, dict[str, Any]] = {}
     errors: dict[str, str] = {}
@@ -154,8 +156,13 @@ def _frames(settings: Settings, grid: Mapping[str, Sequence[int]], cap: float | 
             errors[key] = str(error)
     fields = dict.fromkeys(field for one in found.values() for field in one)
     columns = {field: [one.get(field) for one in found.values()] for field in fields}
+    columns["needs"] = [[_earlier(needs) for needs in one["needs"]] for one in found.values()]
     frames = to_json({"charts": list(found), "columns": columns, "errors": errors})
     return base64.b64encode(zlib.compress(frames.encode(), 9)).decode("ascii")
+
+
+def _earlier(needs: Sequence[int]) -> list[int]:
+    return [op - need if need >= 0 else 0 for op, need in enumerate(needs)]
 
 
 def _note(settings: Settings) -> str:

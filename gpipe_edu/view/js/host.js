@@ -71,6 +71,7 @@ export function answerOf({ charts, columns, errors }, { schedule, recompute, K, 
   if (errors[key]) return { error: errors[key] };
   const at = charts.indexOf(key);
   const spec = Object.fromEntries(Object.entries(columns).map(([field, values]) => [field, values[at]]));
+  spec.needs = spec.needs.map((needs) => needs.map((earlier, op) => (earlier ? op - earlier : -1)));
   return { error: null, kept: null, specs: [spec], words: [] };
 }
 

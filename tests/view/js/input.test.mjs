@@ -85,8 +85,10 @@ test("a wish is told from another by everything but its number", () => {
 
 test("a page finds its charts by schedule, recompute, K and M, packed as deflate", async () => {
   const charts = ["gpipe|none|4|4", "gpipe|none|4|8"];
-  const frames = { charts, columns: { K: [4, 4], M: [4, 8], pairs: [null, [3]] }, errors: { "zero_bubble|late|4|8": "no C" } };
-  assert.deepEqual(answerOf(frames, SETTINGS), { error: null, kept: null, specs: [{ K: 4, M: 8, pairs: [3] }], words: [] });
+  const columns = { K: [4, 4], M: [4, 8], pairs: [null, [3]], needs: [[], [[0, 1, -1], [0, 0, 2]]] };
+  const frames = { charts, columns, errors: { "zero_bubble|late|4|8": "no C" } };
+  const spec = { K: 4, M: 8, pairs: [3], needs: [[-1, 0, 3], [-1, -1, 0]] };
+  assert.deepEqual(answerOf(frames, SETTINGS), { error: null, kept: null, specs: [spec], words: [] });
   assert.deepEqual(answerOf(frames, { ...SETTINGS, schedule: "zero_bubble", recompute: "late" }), { error: "no C" });
   assert.equal(await unpack("eJxLTEpWOLS1GAALjAMx"), "abc µs");
 });

@@ -4,7 +4,7 @@ import torch
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
 
-from gpipe_edu.cluster.noted import PLATEAUS, SCALERS
+from gpipe_edu.cluster.schedulers_and_scalers import PLATEAUS, SCALERS
 
 from .jobs import network
 
