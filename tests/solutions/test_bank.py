@@ -1,5 +1,6 @@
 """The kill table: every wrong answer is refused for the right reason, every right one is accepted."""
 
+import re
 from functools import cache
 
 import pytest
@@ -8,6 +9,7 @@ from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.schedule.doctor import CODES
 from gpipe_edu.teaching.authoring import texts, verdicts
 from gpipe_edu.teaching.authoring.material import Material
+from gpipe_edu.timeline import formulas
 
 from .bank import bank, everything
 from .judged import task
@@ -32,6 +34,34 @@ def test_an_answer_gets_its_verdict(entry, worker, record_property):
         assert (report.state, report.passed_over) == ("passed", ()), report
         assert report.success.words, report
         assert abs(report.calls - find_exercise(entry.key).cases) <= 2  # learners are told "case 4 of 11"
+
+
+LATE = formulas.makespan_late(4, 6)
+TOLD = {
+    "ex01/splitting": ("into pieces of ", [7, 7, 6, 6, 6, 6, 6, 6]),
+    "ex02/clock": ("The 24 forwards took ", [4 + 6 - 1]),
+    # Of 64 digits in float64: six layers of 32 outputs twice, then four of 32 and one of 10; with it, two boundaries.
+    "ex04/checkpoint": ("layers' outputs took ", [64 * 8 * (2 * 6 * 32 + 4 * 32 + 10), 64 * 8 * 2 * 32]),
+    "ex07/1f1b": ("they hold at most ", [4, 3, 2, 1]),
+    "ex09/early": ("early recompute takes ", [LATE - 3 - 1, LATE]),  # this one leaves an R out
+    "ex11/order": ("a device idles for ", [4 - 1]),
+    "ex12/interleaved": ("each device idles for ", [9, 9 / 2, 9 / 4]),
+    "ex13/ring": ("device 0 sent ", [2 * 3 / 4 * 1002]),
+    "ex13/zero1": ("had m and v for its ", [1002 // 4, 2 * (1002 // 4), 2 * 1002]),
+}
+"""The numbers after these words, in what is said of a right answer, worked out here."""
+
+
+@pytest.mark.parametrize("key", all_exercises())
+def test_what_is_said_of_a_right_answer_is_true(key, worker):
+    right = next(entry for entry in bank(key) if not entry.slip)
+    words = verdict(right, worker).success.words
+    errors = [float(found) for found in re.findall(r"\d+e-\d+", words)]
+    assert all(error < (1e-2 if key == "ex14/buffer" else 1e-12) for error in errors), words
+    after, wanted = TOLD.get(key, ("", []))
+    rest = words.partition(after)[2] if after else ""
+    found = re.findall(r"\d+(?:,\d{3})+|\d+(?:\.\d+)?", rest)[: len(wanted)]
+    assert [float(number.replace(",", "")) for number in found] == wanted, words
 
 
 @pytest.mark.parametrize("key", all_exercises())
