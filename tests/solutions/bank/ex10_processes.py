@@ -310,9 +310,11 @@ BANK.changed("no-backward", "returns_after_the_forwards", GO, f"ops = [op for op
 BANK.changed("exit", "exits_when_done", END, "os._exit(0)")
 BANK.changed(
     "crowd",
-    "starts_helpers_without_end",
+    "starts_many_helpers",
     GO,
-    f"while True:\n        subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n    {GO}",
+    "import subprocess, sys\n"
+    "    KEPT.extend(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']) for _ in range(20))\n"
+    f"    KEPT[0].wait()\n    {GO}",
 )
 BANK.changed(
     "second-step",
