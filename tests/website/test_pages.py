@@ -211,6 +211,21 @@ def test_the_puzzles_of_a_page_are_those_that_its_lesson_asks_for(site):
     assert re.findall(r'<iframe class="live" src="../puzzle.html#level=([^"]*)"', page) == ["memory-wall", "1f1b"]
 
 
+def test_each_puzzle_of_a_page_has_a_name_of_its_own(address, open_page):
+    """Else a reader of the screen cannot tell their main parts, and that of the lesson, from each other."""
+    page = open_page(1366, 768)
+    page.goto(f"{address}notebooks/03_scheduling.html")
+    while page.locator(".unfold").count():
+        page.locator(".unfold").first.click()
+    puzzles = 'iframe[src*="puzzle.html"]'
+    names = []
+    for number in range(page.locator(puzzles).count()):
+        page.locator(puzzles).nth(number).scroll_into_view_if_needed()
+        page.frame_locator(puzzles).nth(number).locator("svg").first.wait_for(state="attached")
+        names.append(page.frame_locator(puzzles).nth(number).locator("main").get_attribute("aria-label"))
+    assert names == ["The puzzle: The memory wall", "The puzzle: One forward, one backward"]
+
+
 def test_the_explorer_is_moved_without_a_kernel(site, open_page):
     page = open_page()
     page.goto((site / "index.html").as_uri())

@@ -67,5 +67,9 @@ const before = plain && kept(SHOWN);
 puzzle.show(before ? JSON.parse(before) : (FIRST.answers[asked.level] ?? FIRST.answers[""]));
 addEventListener("hashchange", () => location.reload());
 if (window === top) startWhenIdle(begin);
-else document.documentElement.classList.add("inside"); // a lesson, which may hold several: Python is for those who play
+else {
+  // A lesson, which may hold several: Python is for those who play, and no two parts of the page have the same name.
+  document.documentElement.classList.add("inside");
+  document.getElementById("content").ariaLabel = window.frameElement?.title ?? document.title;
+}
 document.getElementById("puzzle").addEventListener("pointerdown", begin, { once: true });
