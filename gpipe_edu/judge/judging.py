@@ -55,11 +55,11 @@ def judge(
     """
     if exercise.lacks:
         raise NotJudged(exercise.lacks)
-    room = _AnswerProcess(
+    answers = _AnswerProcess(
         exercise, packed, path, enclosure, SameProcess if same_process else partial(LearnerProcess, start=start)
     )
-    with room.open() as process:
-        exam = Exam(exercise, process, seed, tell, room.open)
+    with answers.open() as process:
+        exam = Exam(exercise, process, seed, tell, answers.open)
         finding, success, state, doubtful = None, None, "wrong", None
         try:
             success, state = exercise.check.examine(exam, Random(seed)), "passed"
@@ -73,7 +73,7 @@ def judge(
             if STRICT:
                 raise
             finding = exam.case().wrong(Sign("strange")).finding
-    if doubtful and room.is_right_alone(exam, doubtful, seed):
+    if doubtful and answers.is_right_alone(exam, doubtful, seed):
         finding = doubtful.finding._replace(slip="stays", because=exercise.sentence("stays", {}))
     over = tuple(exam.passed_over)
     return Report(exercise.key, state, seed, exam.calls, finding, success, process.printed, over)

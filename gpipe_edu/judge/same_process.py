@@ -27,7 +27,7 @@ from gpipe_edu.process.lines import Line, lines_to
 from gpipe_edu.process.packing import Packed, unpack_a_copy
 from gpipe_edu.process.parent import look_also_in
 
-from .findings import Reply, Trouble
+from .findings import CUT_SHORT, Reply, Trouble
 from .guest.error_text import describe_error
 from .guest.hiding import Hidden
 from .guest.main import format_text_only
@@ -63,7 +63,7 @@ class SameProcess:
         question = plain.decode(plain.encode(given))
         with asking(answer or _refuse_question):
             reply = self._run(lambda: self._exercise.perform(self._function, **question))
-        if reply.trouble and reply.trouble.kind in ("stopped", "printed"):
+        if reply.trouble and reply.trouble.kind in CUT_SHORT:
             self._ended = reply.trouble
         return reply
 
