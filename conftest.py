@@ -14,7 +14,7 @@ from collections import Counter
 
 import pytest
 
-from tests import ports, preloaded, unchanged
+from tests import ports, preloaded
 from tests.notebooks import heights
 
 TOGETHER = ("tests/browser/", "tests/website/")
@@ -63,10 +63,6 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order
     if not config.getoption("whole"):
         _leave_out(config, items, _most_of_a_sweep(items))
-    if rooms := unchanged.left_out(config):
-        _leave_out(
-            config, items, [item for item in items if item.nodeid.startswith(tuple(f"{room}/" for room in rooms))]
-        )
     result = yield  # what is slow is left out, and the rest shuffled, where that is asked for
     if hasattr(config, "workerinput"):
         items.sort(key=_length, reverse=True)  # else one worker would be left alone with something long at the end
@@ -79,24 +75,6 @@ def pytest_runtest_setup(item):
         os.environ["JUPYTER_PATH"] = preloaded.kernels()
     else:
         os.environ.pop("JUPYTER_PATH", None)
-
-
-def pytest_sessionstart(session):
-    if not hasattr(session.config, "workerinput"):
-        unchanged.take(session.config)
-
-
-def pytest_sessionfinish(session, exitstatus):
-    if exitstatus == 0 and not hasattr(session.config, "workerinput"):
-        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-        unchanged.record(session.config, terminal.stats.get("skipped", []))
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    for room in unchanged.left_out(config):
-        terminalreporter.line(
-            f"{room} was left out: nothing it looks at has changed since it passed. pytest {room} runs it."
-        )
 
 
 def _leave_out(config, items, which):
