@@ -303,11 +303,11 @@ with counting("two ranks, until a step is saved", about=15):
         command(2, 100), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        until = time.monotonic() + 50
+        until = time.monotonic() + 600
         while not steps() and job.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         job.terminate()
-        job.wait(30)
+        job.wait(600)
     finally:
         job.kill()
 print(f"exit code {job.returncode}, saved after step {steps()[-1]}")
@@ -322,7 +322,7 @@ steps_saved = steps()[-1]
 epochs = steps_saved // 12 + 2  # a pass over the digits takes 12 steps
 with counting("one rank", about=15):
     resumed = subprocess.run(
-        command(1, epochs), capture_output=True, text=True, timeout=55
+        command(1, epochs), capture_output=True, text=True, timeout=600
     )
 told = [
     line

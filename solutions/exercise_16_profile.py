@@ -191,7 +191,7 @@ def train(balance, rank):
 
 def measure(balance):
     with counting("three processes", about=10):
-        return run_processes(partial(train, balance), 3, seconds=50)[0]
+        return run_processes(partial(train, balance), 3, seconds=600)[0]
 
 
 # %%

@@ -1,4 +1,4 @@
-"""Gradients of 16-bit weights: what fp32 makes of those of all micro-batches, and whether others are as good."""
+"""What rounding explains: in gradients of 16-bit weights, and in weights that Adam has trained."""
 
 import torch
 
@@ -6,6 +6,15 @@ from gpipe_edu.split import split_batch
 
 HALF_A_DIGIT = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 """By how much rounding changes a number at most, as a share of it."""
+
+
+def apart_after_adam(steps, lr, eps=1e-8):
+    """How far rounding alone may take weights of two runs in float64, where gradients have a norm of at most 1.
+
+    A gradient that is 0 on paper, as that of a key's bias, which softmax does not see, is a sum that cancels to about one
+    last digit of its terms. Adam divides it by itself and `eps`: it moves the weight by lr x digit / eps in each step.
+    """
+    return steps * lr * torch.finfo(torch.float64).eps / eps
 
 
 def added_in(dtype, net, x, y, loss_fn, M):

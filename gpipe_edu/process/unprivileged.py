@@ -22,7 +22,7 @@ _NOBODY: Final = 65534
 def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
     """Become another user, in a container where this process is root. outside: unused; it may see what it can't change.
 
-    Raises OSError where that user can't even read this package, which is not the answer's fault.
+    Raises PermissionError where that user can't even read this package, which is not the answer's fault.
     """
     user = _user()
     os.chown(scratch, user, _NOBODY)
@@ -32,7 +32,7 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
     os.setresuid(user, user, user)
-    Path(__file__).read_bytes()
+    _check_package_is_readable()
     orphans.die_with_parent()  # again, since changing the user resets it
     with suppress(OSError):  # then `calls` stays open
         system_calls.forbid()
@@ -42,6 +42,17 @@ def enter(scratch: str, cpu_seconds: float, outside: str) -> Confinement:
         network=not leads_out(),
         calls=refuses_calls(scratch),
     )
+
+
+def _check_package_is_readable() -> None:
+    try:
+        Path(__file__).read_bytes()
+    except PermissionError as error:
+        package = Path(__file__).parents[1]
+        raise PermissionError(
+            f"answers run as a user without rights, who may not read {package}: it lies below a folder that others can't "
+            "enter. Move it to one that everybody may enter, such as /opt, or let others enter that folder (chmod o+x)"
+        ) from error
 
 
 def _user() -> int:

@@ -61,8 +61,11 @@ def batches(steps, N=7):
     return [(x, (x + 3) % WORDS) for x in words]
 
 
+ADAM = {"lr": 0.01}
+
+
 def optimizer_of(kind, weights):
-    made = {"adam": (torch.optim.Adam, {"lr": 0.01}), "sgd": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})}
+    made = {"adam": (torch.optim.Adam, ADAM), "sgd": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})}
     make, settings = made[kind]
     return make(weights, **settings)
 

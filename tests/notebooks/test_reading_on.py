@@ -126,6 +126,22 @@ def claims(cell):
     return found
 
 
+def texts(source):
+    """The comments and texts of code as they stand there. Since Python 3.12 an f-string is many tokens, no longer one."""
+    lines, within = source.splitlines(), []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind == "FSTRING_START":
+            within.append(token.start)
+        elif kind == "FSTRING_END":
+            (top, left), (bottom, right) = within.pop(), token.end
+            if not within:
+                rows = [*lines[top - 1 : bottom - 1], lines[bottom - 1][:right]]
+                yield "\n".join([rows[0][left:], *rows[1:]])
+        elif not within and kind in ("COMMENT", "STRING"):
+            yield token.string
+
+
 def visible(cell, site=False):
     """What a reader sees of a cell, in sentences: of code its comments, texts and asserts. The site folds no cell."""
     if cell.cell_type == "markdown":
@@ -135,9 +151,7 @@ def visible(cell, site=False):
     elif folded(cell) and not site:
         pieces = cell.source.splitlines()[:1]
     else:
-        tokens = tokenize.generate_tokens(io.StringIO(cell.source).readline)
-        pieces = [token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING)]
-        pieces += claims(cell)
+        pieces = [*texts(cell.source), *claims(cell)]
     return [Seen(cell.id, " ".join(piece.split())) for piece in pieces if piece.strip()]
 
 

@@ -42,8 +42,9 @@ def test_every_schedule_class_has_its_order_and_waits_are_no_work(tmp_path, prel
             assert {op.stage for op in rows[device]} == set(runs.stages_of(name, device, 2)), name
         assert ge.Schedule(rows).micro_batches == runs.MICRO_BATCHES
         span_of = {span.op: span for span in timeline.spans}
-        for span in timeline.spans:  # they share a machine, so a clock: waits are outside of ops
-            assert all(span_of[need].end <= span.start for need in timeline.needs(span.op)), (name, span)
+        clocks = 0.01 * timeline.makespan  # of one machine, but each profile has fitted it to its processor's by itself
+        for span in timeline.spans:  # waits are outside of ops
+            assert all(span_of[need].end <= span.start + clocks for need in timeline.needs(span.op)), (name, span)
         assert not any("overlap" in line or "contradict" in line for line in opened.said), opened.said
         for device in range(2):
             operations = _operations(tmp_path / name / f"rank{device}_trace.json")
