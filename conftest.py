@@ -15,6 +15,7 @@ from collections import Counter
 import pytest
 
 from tests import ports, preloaded
+from tests.amount import is_due
 from tests.notebooks import heights
 
 TOGETHER = ("tests/browser/", "tests/website/")
@@ -61,8 +62,7 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.slow)
         if ".ipynb::" in item.nodeid:
             item.add_marker(pytest.mark.random_order(disabled=True))  # cells have an order
-    if not config.getoption("whole"):
-        _leave_out(config, items, _most_of_a_sweep(items))
+    _leave_out(config, items, _most_of_a_sweep(items))
     result = yield  # what is slow is left out, and the rest shuffled, where that is asked for
     if hasattr(config, "workerinput"):
         items.sort(key=_length, reverse=True)  # else one worker would be left alone with something long at the end
@@ -84,13 +84,13 @@ def _leave_out(config, items, which):
 
 
 def _most_of_a_sweep(items):
-    """A third of its cases is left, going through all values of each parameter: 0, 5, 7, 9, 14 ..."""
+    """What of sweeps is not due today; with --whole nothing."""
     seen = Counter()
     for item in items:
         if item.get_closest_marker("sweep"):
             place = seen[item.function]
             seen[item.function] += 1
-            if (place + place // 3) % 3:
+            if not is_due(place):
                 yield item
 
 

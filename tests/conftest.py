@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import providers
 from gpipe_edu.base import store
 from gpipe_edu.judge import pool
 from tests import preloaded
-from tests.amount import DAILY, WHOLE
+from tests.amount import DAILY, WHOLE, pick_by
 from tests.processes import end_all_since
 
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -44,6 +44,8 @@ def _no_judge_waits():
 
 def pytest_configure(config):
     settings.load_profile(WHOLE if config.getoption("whole", False) else DAILY)
+    if config.getoption("random_order_enabled", False):  # then its seed is printed
+        pick_by(int(config.getoption("random_order_seed")))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,8 +11,8 @@ HALF_A_DIGIT = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 def apart_after_adam(steps, lr, eps=1e-8):
     """How far rounding alone may take weights of two runs in float64, where gradients have a norm of at most 1.
 
-    A gradient that is 0 on paper, as that of a key's bias, which softmax does not see, is a sum that cancels to about one
-    last digit of its terms. Adam divides it by itself and `eps`: it moves the weight by lr x digit / eps in each step.
+    A gradient that is 0 on paper, as that of a key's bias, which softmax does not see, is a sum that cancels to about
+    one last digit of its terms. Adam divides it by itself and `eps`: each step moves the weight by lr x digit / eps.
     """
     return steps * lr * torch.finfo(torch.float64).eps / eps
 

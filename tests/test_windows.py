@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from tests import kernels, processes
+from tests.amount import third
 from tests.processes import PATIENCE
 
 ROOT = Path(processes.ROOT)
@@ -73,7 +74,7 @@ def test_an_answer_that_does_not_end_is_stopped_and_it_is_said_where(run):
     assert "here = K" in said.partition("it was here:")[2]
 
 
-@pytest.mark.parametrize("stem", ["exercise_10_processes", "exercise_13_ring"])
+@pytest.mark.parametrize("stem", third(["exercise_10_processes", "exercise_13_ring"]))
 def test_answers_of_several_processes_are_checked(run, stem):
     said = run(
         f"""

@@ -20,7 +20,7 @@ _FIRST: Final = re.compile(r"^(Timeout \(|(Current t|T)hread 0x)", re.MULTILINE)
 """What faulthandler writes first."""
 
 _LAST: Final = re.compile(r"^  (File .* in <module>|\.\.\.)\n|(^  File .*\n){100}", re.MULTILINE)
-"""What it writes last: the main thread's outermost call, or as many as it lists, behind which 3.13 writes no more dots."""
+"""What it writes last: the main thread's outermost call, or as many as it lists, behind which 3.13 has no more dots."""
 
 _SIGNAL: Final[int | None] = getattr(signal, "SIGUSR1", None)
 

@@ -50,8 +50,8 @@ def _check_package_is_readable() -> None:
     except PermissionError as error:
         package = Path(__file__).parents[1]
         raise PermissionError(
-            f"answers run as a user without rights, who may not read {package}: it lies below a folder that others can't "
-            "enter. Move it to one that everybody may enter, such as /opt, or let others enter that folder (chmod o+x)"
+            f"answers run as a user without rights, who may not read {package}: it lies below a folder that others "
+            "can't enter. Move it to one that all may enter, such as /opt, or let others enter that folder (chmod o+x)"
         ) from error
 
 

@@ -33,6 +33,7 @@ def files(tmp_path_factory):
     return place
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "name", ["marks/class.html", "marks/feedback/ada.html", "marks/feedback/bob.html", "slides.html", "sheet.html"]

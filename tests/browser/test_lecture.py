@@ -64,6 +64,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("number", "size"), [(number, size) for number, sizes in SIZES.items() for size in sizes])
 def test_every_slide_fits_and_can_be_read(open_page, files, number, size):
     page = open_page(*size)

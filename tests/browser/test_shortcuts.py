@@ -21,6 +21,7 @@ PLACES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("place", PLACES)
 def test_the_keys_that_run_a_cell_do_so_from_anywhere_in_a_widget(lab, place):
     code, there = PLACES[place]

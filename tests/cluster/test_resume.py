@@ -85,6 +85,7 @@ def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(group, tmp_path
     assert run(group, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scheduler", ["none", "polynomial", "one cycle", "chained", "plateau"])
 def test_a_group_without_weights_on_a_rank_goes_on_with_its_rate(group, tmp_path, scheduler):
     """Of four ranks the first has none with decay, two have none without; each part of the training saves again."""

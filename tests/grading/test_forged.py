@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 from gpipe_edu.course.cut_answer import Answer
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.judging import judge
+from gpipe_edu.judge.pool import Task
 from gpipe_edu.teaching.authoring.verdicts import SEED
 
 from .forged import FORGED
@@ -14,9 +14,11 @@ from .forged import FORGED
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("key", "name"), FORGED)
-def test_a_forged_report_gets_nothing(key, name):
+def test_a_forged_report_gets_nothing(key, name, worker):
     exercise = find_exercise(key)
-    report = judge(exercise, Answer("cut", exercise.function, (("cell", 1, FORGED[key, name]),)).pack(), SEED)
+    packed = Answer("cut", exercise.function, (("cell", 1, FORGED[key, name]),)).pack()
+    report = worker.report(Task(name, exercise, packed, SEED))
     assert report.state == "wrong"
     assert report.finding.slip not in ("error", "exit", "strange"), report.finding  # it was refused for what it does

@@ -1,7 +1,7 @@
 """What a message should have been stands under "expected", and what was sent and received under what came."""
 
 from gpipe_edu.judge.exercise import find_exercise
-from gpipe_edu.judge.judging import judge
+from gpipe_edu.judge.pool import Task
 from gpipe_edu.process.packing import pack
 from tests.solutions.bank import bank
 
@@ -16,8 +16,8 @@ TOLD = {
 }
 
 
-def test_no_shape_of_the_learners_is_what_was_expected():
+def test_no_shape_of_the_learners_is_what_was_expected(worker):
     for (key, name), told in TOLD.items():
         [entry] = [entry for entry in bank(key) if entry.name == name]
-        finding = judge(find_exercise(key), pack(entry.function), 0).finding
+        finding = worker.report(Task(name, find_exercise(key), pack(entry.function), 0)).finding
         assert (finding.expected, finding.came) == told, name

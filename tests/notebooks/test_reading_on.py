@@ -127,7 +127,7 @@ def claims(cell):
 
 
 def texts(source):
-    """The comments and texts of code as they stand there. Since Python 3.12 an f-string is many tokens, no longer one."""
+    """The comments and texts of code as they stand there. Since Python 3.12 an f-string is several tokens."""
     lines, within = source.splitlines(), []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         kind = tokenize.tok_name[token.type]

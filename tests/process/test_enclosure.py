@@ -39,6 +39,6 @@ def test_a_package_that_others_cannot_reach_is_told_with_what_to_do(monkeypatch)
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", closed)
-    told = r"may not read \S*gpipe_edu: it lies below a folder that others can't enter\. Move it to .* or let others enter"
+    told = r"may not read \S*gpipe_edu: it lies below a folder that others can't enter\. Move it to .* \(chmod o\+x\)"
     with pytest.raises(PermissionError, match=told):
         unprivileged._check_package_is_readable()

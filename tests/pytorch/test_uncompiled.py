@@ -74,6 +74,7 @@ def test_a_compiled_step_around_a_pipe_trains_as_plain_pytorch(way):
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inductor calls it itself
 @pytest.mark.parametrize(
     ("backend", "options"),

@@ -62,6 +62,7 @@ def test_parts_of_a_mini_batch_may_be_in_different_places(devices, places):
         scenes.same(found, [loss, gradient, 3 * gradient, *weights])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("devices", ["one GPU", "three GPUs", "CPU between"])
 @pytest.mark.parametrize("way", ["step", "transparent"])
 def test_16_bit_gradients_are_added_up_where_they_are(devices, way):
