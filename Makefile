@@ -47,13 +47,13 @@ classroom: $(VENV)/classroom  ## the puzzle alone on a page, for a projector
 test test-whole test-quick: export PYTHONDONTWRITEBYTECODE =
 
 # Many tests wait for processes that start, so two workers would leave two cores partly idle. Files and tests come in an
-# order by chance, which is printed: SEED=... has the same again.
+# order by chance. Its seed is printed, and picks the share of the day of cases that are alike: SEED=... repeats both.
 SEED ?= $(shell date +%s)
 
-test: $(VENV)/developer $(VENV)/npm/ready  ## every test and every notebook
+test: $(VENV)/developer $(VENV)/npm/ready  ## every room of tests and every notebook
 	$(BIN)/python -m pytest -n 4 --dist loadfile --random-order --random-order-seed=$(SEED)
 
-test-whole: $(VENV)/developer $(VENV)/npm/ready  ## as `make test`, with all that is drawn at random and the whole bank in place
+test-whole: $(VENV)/developer $(VENV)/npm/ready  ## as `make test`, with all that is drawn or alike, and the whole bank
 	$(BIN)/python -m pytest -n 4 --dist loadfile --random-order --random-order-seed=$(SEED) --whole
 
 test-quick: $(VENV)/developer  ## for everyday work: no browser, no notebook, a sample of the bank
