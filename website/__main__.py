@@ -32,13 +32,18 @@ def main() -> None:
 
 
 def build(out: Path, only: Sequence[str] = (), with_lab: bool = True) -> None:
-    """The whole site in a new folder `out`; `only`: as for `pages.build`."""
-    shutil.rmtree(out, ignore_errors=True)
-    pages.build(ROOT, out, only, with_lab)
-    if with_lab:
-        with tempfile.TemporaryDirectory() as work:
-            lab.build(ROOT, out / "lab", Path(work))
-        slim.write(out / in_page.PYODIDE)
+    """The whole site in the folder `out`, where an earlier one stands until this one is whole; `only`: as for
+    `pages.build`. What has run meanwhile need not run again (`run_notebooks`)."""
+    with tempfile.TemporaryDirectory(prefix=f"{out.name}-", dir=out.parent) as place:  # where a rename will do
+        new = Path(place, "site")
+        pages.build(ROOT, new, only, with_lab)
+        if with_lab:
+            work = Path(place, "work")
+            work.mkdir()
+            lab.build(ROOT, new / "lab", work)
+            slim.write(new / in_page.PYODIDE)
+        shutil.rmtree(out, ignore_errors=True)
+        new.rename(out)
 
 
 if __name__ == "__main__":
