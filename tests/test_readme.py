@@ -6,8 +6,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import gpipe_edu as ge
+from gpipe_edu.cli import app
 from gpipe_edu.view.text import render_text
 
 from .solutions import table
@@ -53,6 +55,24 @@ def test_the_run_that_is_opened_is_shown_as_it_is_and_with_those_words():
     assert set(chart.splitlines()) <= set(render_text(run, width=60).splitlines())
     found = str(ge.diagnose(run))
     assert (words.split(), words.count("\n- ")) == (found.split(), found.count("\n- ")) != ([], 0)
+
+
+def test_each_way_in_can_be_pasted(tmp_path, monkeypatch):
+    """In a clone, with no word to be filled in."""
+    ways = re.findall(r"^\| \*\*[\w ]+\*\* \| (.*?) \| ", README, re.MULTILINE)
+    commands = [command for way in ways for command in re.findall(r"`([^`]+)`", way)]
+    assert [command.split()[0].rpartition("/")[2] for command in commands] == [
+        *("make", "gpipe-edu", "make", "gpipe-edu", "gpipe-edu"),
+    ]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hand-ins").mkdir()
+    for command in commands:
+        assert not set("<>$&;") & set(command), command
+        program, *words = command.split()
+        if program != "make":  # whose targets the next test looks for
+            done = CliRunner().invoke(app, words, input="")
+            assert "Usage" not in done.output, done.output
+            assert done.exit_code in (0, 1), done.output
 
 
 def test_the_targets_of_make_that_are_named_exist():
