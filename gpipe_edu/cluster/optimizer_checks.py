@@ -51,11 +51,20 @@ class _Scaled(NamedTuple):
     norm: float
 
 
+class Settings(NamedTuple):
+    """How a weight was stepped. place: of its group in the optimizer. values: by name, what the group says."""
+
+    place: int
+    values: dict[str, str]
+
+
 class OptimizerChecks:
     """Checks on the optimizers of this rank's `weights`, while this object lives."""
 
     def __init__(self, weights: Iterable[Tensor]) -> None:
         self._weights = list(weights)
+        self.settings: dict[Tensor, Settings] = {}
+        """Of each weight that an optimizer has stepped, as it was stepped last."""
         self._noted: list[tuple[Tensor, Tensor]] = []
         self._scaled: list[_Scaled] = []
         self._warned = False
@@ -90,6 +99,11 @@ class OptimizerChecks:
         # A fused optimizer is given the scale, and looks for an overflow by itself, unless gradients are unscaled.
         if (scaler := _scaler_at_work()) and (_alone(scaler) or getattr(optimizer, "grad_scale", None) is not None):
             raise ValueError(_ONE_RANKS_SCALER)
+        kind = type(getattr(optimizer, "optim", optimizer)).__name__  # of PyTorch's ZeRO, the one inside
+        for place, group in enumerate(optimizer.param_groups):
+            known = {name: _shown(value) for name, value in group.items() if name not in ("params", "param_names")}
+            settings = Settings(place, {"optimizer": kind, **known})
+            self.settings.update({weight: settings for weight in group["params"] if id(weight) in ours})
         noted, self._noted = self._noted, []
         if (now := _scaled(noted)) is None:
             return
@@ -119,6 +133,10 @@ def without_scaler_of_one_rank(heads: Iterable[Head]) -> list[Head]:
         return loss
 
     return [partial(checked, head) for head in heads]
+
+
+def _shown(value: object) -> str:
+    return repr(value.tolist() if isinstance(value, Tensor) else value)
 
 
 def _used(scaler: GradScaler) -> bool:

@@ -487,7 +487,9 @@ class Pipeline:
             noted, changed = agree([*common, *mine], complaint, notes, self.group, _ONE_MINI_BATCH)
             if changed:
                 self._ties.compare()
-            self._along(first)
+            if looked and self._ties.anywhere:
+                self._ties.compare_copies(self._optimizer_checks.settings)
+            self._along(first, samples_in(x))
         except (RuntimeError, TypeError, ValueError) as error:
             if self.replicas is None:
                 raise

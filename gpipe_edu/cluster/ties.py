@@ -2,14 +2,15 @@
 
 The copies stay equal to the last bit, because all get the very same gradient: the first of the ranks adds up what the
 others send it, and sends them the sum. If each added up for itself, they could do so in different orders and round
-differently.
+differently. The rest is up to each rank's optimizer: in steps 1, 2, 4, 8, ... we compare whether the copies are equal,
+and are stepped alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,9 @@ from torch import Tensor, nn
 
 from gpipe_edu.pytorch.weights import add
 
+from .agreement import digest
 from .gradient_message import pack, unpack
+from .optimizer_checks import Settings
 from .ranks import gather
 
 
@@ -44,6 +47,33 @@ def holders(stages: Sequence[Sequence[nn.Module]], rank_of_stage: Mapping[int, i
     return found
 
 
+class _Copy(NamedTuple):
+    """A rank's copy of a weight. numbers: a digest. settings: with which an optimizer has stepped it, if any has."""
+
+    rank: int
+    numbers: str
+    settings: Settings | None
+
+    def differs(self, other: _Copy) -> str:
+        """How the other one differs, or will, as a clause; "" if it does not."""
+        if self.settings and other.settings and self.settings.values != other.settings.values:
+            names = {**self.settings.values, **other.settings.values}
+            apart = [n for n in names if self.settings.values.get(n) != other.settings.values.get(n)]
+            apart = apart[:1] if "optimizer" in apart else apart  # with another one, all may differ
+            ways = [f"{', '.join(map(one.shown, apart))} on rank {one.rank}" for one in (self, other)]
+            return f"and step them with other settings, so that they drift apart: {'; '.join(ways)}"
+        if self.numbers == other.numbers:
+            return ""
+        idle = [one.rank for one in (self, other) if one.settings is None]
+        why = f": no optimizer of rank {idle[0]} steps it" if len(idle) == 1 else ""
+        return f"and their numbers differ by now{why}"
+
+    def shown(self, name: str) -> str:
+        """A setting, and in which group of the optimizer it is."""
+        place, values = self.settings or Settings(0, {})
+        return f"{name}={values.get(name)} in group {place}"
+
+
 class Ties:
     """What this rank shares with other ranks of `group`.
 
@@ -53,6 +83,8 @@ class Ties:
 
     def __init__(self, held: Mapping[Tensor, Sequence[int]], names: Mapping[Tensor, str], group: Any) -> None:
         self._group, self._rank = group, dist.get_rank(group)
+        self.anywhere = any(len(ranks) > 1 for ranks in held.values())
+        """Whether any two ranks share a weight, perhaps none of them this one."""
         self._held = {weight: tuple(ranks) for weight, ranks in held.items() if len(ranks) > 1 and self._rank in ranks}
         self._names = {weight: names[weight] for weight in self._held}
         self._compared: dict[str, bool] = {}
@@ -95,6 +127,20 @@ class Ties:
                         "copy of it; do the same on both, by its name in pipeline.named_parameters()"
                     )
         self._compared = self._trained()
+
+    def compare_copies(self, settings: Mapping[Tensor, Settings]) -> None:
+        """All ranks call this, with how their optimizers have stepped weights. Raises ValueError, on all, for copies
+        of a weight that differ, or will."""
+        mine = {name: _Copy(self._rank, digest(weight), settings.get(weight)) for weight, name in self._names.items()}
+        first: dict[str, _Copy] = {}
+        for copies in gather(mine, self._group):
+            for name, copy in copies.items():
+                if found := first.setdefault(name, copy).differs(copy):
+                    raise ValueError(
+                        f"ranks {first[name].rank} and {copy.rank} have a copy each of the weight {name!r}, {found}. "
+                        "Do the same with both, by the name in pipeline.named_parameters(), which is one on all ranks, "
+                        "and not by the layer that has the weight"
+                    )
 
     def _trained(self) -> dict[str, bool]:
         return {name: weight.requires_grad for weight, name in self._names.items()}

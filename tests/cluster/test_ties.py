@@ -77,6 +77,30 @@ def test_a_shared_weight_may_be_frozen_on_all_ranks_or_get_other_numbers(group, 
         assert off < 1e-12
 
 
+APART = "and step them with other settings, so that they drift apart: "
+DIFFER = "and their numbers differ by now"
+STEPPED = {
+    ties.by_kind: (2, APART + "weight_decay=0.0 in group 0 on rank 0; weight_decay=0.5 in group 1 on rank 1. Do the"),
+    ties.by_rank: (2, APART + "optimizer=Adam in group 0 on rank 0; optimizer=SGD in group 0 on rank 1"),
+    ties.one_only: (2, DIFFER + ": no optimizer of rank 0 steps it. Do the same with both, by the name"),
+    ties.of_rates_that_part: (4, APART + "lr=0.1 in group 0 on rank 0; lr=0.2 in group 0 on rank 1"),
+    ties.by_hand: (2, DIFFER + ". Do the same with both, by the name in pipeline.named_parameters()"),
+}
+"""The step that says it: the comparison is made in steps 1, 2, 4, ..."""
+
+
+@pytest.mark.parametrize("choose", STEPPED)
+def test_copies_that_optimizers_step_otherwise_are_named_on_every_rank(group, choose):
+    step, words = STEPPED[choose]
+    for said in run(group, 2, ties.stepped, choose):
+        assert said[:-1] == [""] * (step - 1)
+        assert said[-1].startswith(f"ValueError: ranks 0 and 1 have a copy each of the weight '0.weight', {words}")
+
+
+def test_a_group_chosen_by_name_is_right(group):
+    assert run(group, 2, ties.stepped, ties.by_name) == [[""] * 5] * 2
+
+
 def test_hooks_on_a_shared_weight_see_the_sum_once_a_mini_batch(group):
     for calls, apart in run(group, 2, ties.hooks, ge.one_f_one_b(2, 4)):
         assert calls == 2

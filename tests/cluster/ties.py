@@ -281,3 +281,66 @@ def resumed(schedule, folder, steps, copies, zero):
         save(folder, pipeline, optimizer, step + 1)
     tied = dict(pipeline.named_parameters()).get("0.word.weight")
     return losses, None if tied is None else tied.detach().numpy().tobytes()
+
+
+def by_kind(pipeline, rank):
+    """No decay for an embedding, as many training scripts choose."""
+    found = {True: [], False: []}
+    for layer in pipeline.layers.values():
+        for weight in layer.parameters():
+            found[isinstance(layer, nn.Embedding)].append(weight)
+    return torch.optim.AdamW(
+        [{"params": found[True], "weight_decay": 0.0}, {"params": found[False], "weight_decay": 0.5}], lr=0.1
+    )
+
+
+def by_name(pipeline, rank):
+    found = {True: [], False: []}
+    for name, weight in pipeline.named_parameters():
+        found[name == "0.weight"].append(weight)
+    return torch.optim.AdamW([{"params": found[True], "weight_decay": 0.0}, {"params": found[False]}], lr=0.1)
+
+
+def by_rank(pipeline, rank):
+    return (torch.optim.SGD if rank else torch.optim.Adam)(pipeline.parameters(), lr=0.1)
+
+
+def one_only(pipeline, rank):
+    return torch.optim.SGD([{"params": list(pipeline.parameters()) if rank else []}], lr=0.1)
+
+
+def of_rates_that_part(pipeline, rank):
+    """From the third step on."""
+    optimizer = torch.optim.SGD(pipeline.parameters(), lr=0.1)
+    torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    optimizer.register_step_post_hook(lambda *_: optimizer.param_groups[0].update(lr=0.1 + 0.1 * rank))
+    return optimizer
+
+
+def by_hand(pipeline, rank):
+    """An optimizer of ones own, which steps one rank's copy only."""
+
+    class Own:
+        def step(self):
+            with torch.no_grad():
+                for weight in pipeline.parameters() if rank else ():
+                    weight -= 0.1 * weight.grad
+
+    return Own()
+
+
+def stepped(choose):
+    """What each of five steps says where `choose` makes each rank's optimizer, and how far the weights are off."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(WORDS, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WORDS, bias=False)).double()
+    net[2].weight = net[0].weight
+    (x, y), said = batches(1)[0], []
+    pipeline = Pipeline(net, ge.one_f_one_b(2, 3), next_words, x, balance=(1, 2))
+    optimizer = choose(pipeline, dist.get_rank())
+    for _ in range(5):
+        pipeline.zero_grad()
+        said.append(said_by(lambda: pipeline.step(x, y)))
+        if said[-1]:
+            break
+        optimizer.step()
+    return said
