@@ -31,6 +31,7 @@ from gpipe_edu.pytorch.guards import (
     one_parameter_for_one_memory,
     weights_are_there,
 )
+from gpipe_edu.pytorch.loss_checks import LossChecks
 from gpipe_edu.pytorch.losses import LossFunction, make_heads
 from gpipe_edu.pytorch.shared_buffers import SharedBuffers
 from gpipe_edu.pytorch.skip import skip_ways
@@ -85,8 +86,9 @@ class Pipeline:
     stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
     unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own, and
     begins each call with the buffers of the first of them. accumulate_in_fp32: gradients of 16-bit weights are added up
-    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. What a pipeline refuses, and why, is
-    in `pytorch/guards.py`, as for `GPipe`.
+    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. check_loss: warn, on the last
+    stage's rank, of a loss that gives something else in micro-batches than for all samples. What a pipeline refuses,
+    and why, is in `pytorch/guards.py`, as for `GPipe`.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -105,6 +107,7 @@ class Pipeline:
         group: Any = None,
         replicas: Any = None,
         accumulate_in_fp32: bool = True,
+        check_loss: bool = True,
         **other: Any,
     ) -> None:
         no_other_arguments(other, "Pipeline")
@@ -120,7 +123,7 @@ class Pipeline:
         if reduction not in ("mean", "sum"):
             raise ValueError(f'reduction is {reduction!r}; it must be "mean" or "sum", as loss_fn does it')
         is_a_loss(loss_fn, reduction, "Pipeline()")
-        self._loss_fn, self._reduction = loss_fn, reduction
+        self._loss_fn, self._reduction, self._loss_checks = loss_fn, reduction, LossChecks(check_loss)
         self.device = torch.device(device)
         if self.device.type == "meta":
             raise ValueError("device is 'meta', where weights would lose their numbers; give 'cpu', or this rank's GPU")
@@ -302,6 +305,7 @@ class Pipeline:
 
     @outside_of_graphs
     def predict(self, x: Held) -> Any:
+        self._loss_checks.tell()
         """The network's outputs for x, of shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
         All replicas call this, each with an x of its own. Raises as `step` does.
@@ -624,7 +628,7 @@ class Pipeline:
             everywhere, samples = counts.tolist()
             return float(everywhere if of is None else everywhere * of / samples)
 
-        heads = make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over)
+        heads = make_heads(self._loss_fn, y, self._reduction, sizes, self.device, mean_over, checks=self._loss_checks)
         return heads if self._steps > 1 or self.schedule.devices == 1 else without_scaler_of_one_rank(heads)
 
     def _engine(self, first: Boundary, sizes: Sizes) -> Engine:

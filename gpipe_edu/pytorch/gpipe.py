@@ -45,6 +45,7 @@ from .guards import (
     stays_where_it_is,
 )
 from .interpreter import StepClock
+from .loss_checks import LossChecks
 from .losses import LossFunction, as_step_loss, make_heads
 from .mini_batch import MiniBatchRun, in_backward
 from .place import CudaPlace, make_places
@@ -68,7 +69,8 @@ class GPipe(nn.Module):
     keep only their stage inputs and recompute the rest before backward; a Schedule says so itself.
     deferred_batch_norm: running statistics are updated once per mini-batch, from all its samples (see batchnorm.py).
     measure_memory: fill `peak_memory`. accumulate_in_fp32: the gradients of 16-bit weights are added up over
-    micro-batches in fp32, and rounded once, for `.grad`. What a pipe refuses, and why: guards.py.
+    micro-batches in fp32, and rounded once, for `.grad`. check_loss: warn of a loss that gives something else in
+    micro-batches than for all samples (loss_checks.py). What a pipe refuses, and why: guards.py.
 
     Raises TypeError or ValueError for arguments that do not fit, ScheduleError for a schedule that cannot run.
     """
@@ -88,6 +90,7 @@ class GPipe(nn.Module):
         deferred_batch_norm: bool = False,
         measure_memory: bool = False,
         accumulate_in_fp32: bool = True,
+        check_loss: bool = True,
         **other: Any,
     ) -> None:
         super().__init__()
@@ -104,6 +107,7 @@ class GPipe(nn.Module):
         self._places = make_places(devices, self._schedule.devices)
         self._measure_memory = measure_memory
         self._accumulate_in_fp32 = accumulate_in_fp32
+        self._loss_checks = LossChecks(check_loss, ", or compute it after the pipe: loss_fn(pipe(x), y).backward()")
         self._workers: Workers | None = None
         self._clock: StepClock | None = None
         self._peaks: Sequence[int] = ()
@@ -188,6 +192,7 @@ class GPipe(nn.Module):
                 raise
             loss = torch.stack([tensors(share)[0] for share in run.outputs()]).sum().detach()
             self._finish_forward(run)
+        self._loss_checks.tell()
         run.hand_over(tensors(x))
         loss = as_step_loss(loss)
         return loss if outputs is None else (loss, outputs)
@@ -318,7 +323,8 @@ class GPipe(nn.Module):
         if trains and not self.training:
             schedule = with_kinds(schedule, {"R": "", "C": "B"})
         pieces = split_batch(x, schedule.micro_batches)
-        heads = make_heads(**loss, sizes=sizes_of(pieces), device=self._stages[-1].device) if loss else ()
+        home = self._stages[-1].device
+        heads = make_heads(**loss, sizes=sizes_of(pieces), device=home, checks=self._loss_checks) if loss else ()
         if self._workers is None or not self._workers.alive:
             on_cpu = all(place.device.type == "cpu" for place in self._places)
             # Each gets an equal share of the cores, so that threads of matrix products do not compete.

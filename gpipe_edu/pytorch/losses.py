@@ -22,6 +22,7 @@ from gpipe_edu.split import split_batch
 
 from . import torch_private
 from .guards import is_a_loss, is_a_target, setting
+from .loss_checks import LossChecks
 from .place import move
 from .stage import Head
 from .values import Value, change, shown, sizes_of, tensors
@@ -36,11 +37,13 @@ def make_heads(
     sizes: Sequence[int],
     device: torch.device,
     mean_over: Callable[[float], float] = float,
+    *,
+    checks: LossChecks,
 ) -> list[Head]:
     """For every micro-batch, of so many samples, the function from the last stage's output to its share of the loss.
 
     mean_over: turns the total that the means of y's micro-batches are taken over into that of the whole mini-batch,
-    where y is only a part of it.
+    where y is only a part of it. checks: look at the losses of this step.
 
     Raises TypeError if loss_fn is no loss, ValueError for a reduction that is unknown or not loss_fn's, or if there is
     not one weight per micro-batch.
@@ -65,17 +68,19 @@ def make_heads(
             f'reduction is {shown(reduction)}; it must be "mean", "sum", or {M} weights, one per micro-batch'
         )
 
-    def head(target: Any, weight: float, output: Value) -> Tensor:
+    step = checks.of_step(loss_fn, weights, named)
+
+    def head(m: int, target: Any, weight: float, output: Value) -> Tensor:
         if weight == 0 and named == "mean":  # a mean over nothing is nan, and so is 0 times it
             return torch.stack([part.sum() * 0 for part in tensors(output)]).sum()
-        loss = loss_fn(output, target)
+        loss = loss_fn(output, target) if step is None else step.loss(m, output, target)
         if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
             got = f"a {loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise TypeError(f"loss_fn returned {got}; it must return a tensor with one value, a real number")
         return loss.reshape(()) * weight
 
     moved = [change(lambda part: move(part, device), target) for target in targets]
-    return [partial(head, target, weight) for target, weight in zip(moved, weights, strict=True)]
+    return [partial(head, m, target, weight) for m, (target, weight) in enumerate(zip(moved, weights, strict=True))]
 
 
 def target_counts(loss_fn: LossFunction, y: Value, targets: Sequence[Value]) -> list[float]:

@@ -128,11 +128,14 @@ def add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     return other + one if one.is_sparse else one + other  # PyTorch adds a sparse one to a dense one, not the reverse
 
 
-def stand_in(weight: Tensor, device: torch.device | None = None) -> Tensor:
-    """A leaf of the same class, with the same attributes, and the same memory where `device` is that of `weight`."""
+def stand_in(weight: Tensor, device: torch.device | None = None, *, copied: bool = False) -> Tensor:
+    """A leaf of the same class, with the same attributes, and the same memory where `device` is that of `weight`,
+    unless it is to be `copied`."""
     ours = weight.detach()
     if device is not None:
         ours = ours.to(device)
+    if copied:
+        ours = ours.clone()
     # Layers may check the class of a parameter, and read attributes that were set on it.
     if type(weight) is not type(ours):
         ours = torch_private.make_subclass(type(weight), ours, weight.requires_grad)

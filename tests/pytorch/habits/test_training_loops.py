@@ -388,6 +388,7 @@ def test_grad_scaler_inside_the_loss(way):
     return held(net)
 
 
+@pytest.mark.filterwarnings("ignore:loss_fn does not separate")
 @as_plain
 def test_gradient_that_overflows_skips_the_step(way):
     net = mlp()
@@ -525,8 +526,9 @@ def test_losses_over_all_samples_stand_behind_the_pipe(way, loss_fn):
 
 @pytest.mark.parametrize("loss_fn", [contrastive, correlation, root_of_mean])
 def test_in_a_step_they_see_one_micro_batch(loss_fn):
-    """As the documentation says, since the engine can't see it."""
+    """As the documentation says, and a warning."""
     net = mlp()
     expected = learned(copy.deepcopy(net), *data(), loss_fn)
-    found = GPipe(net, 2, 3).step(*data(), loss_fn)
+    with pytest.warns(UserWarning, match="loss_fn does not separate over samples"):
+        found = GPipe(net, 2, 3).step(*data(), loss_fn)
     assert abs(float(found - expected)) > 1e-3
