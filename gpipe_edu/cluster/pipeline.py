@@ -51,7 +51,7 @@ from .layer_building import Builders, build_layer, check_numbers, outline, tenso
 from .link_speed import Link, measure
 from .optimizer_checks import OptimizerChecks, without_scaler_of_one_rank
 from .other_words import is_a_schedule, no_other_arguments, no_such_name
-from .ranks import gather
+from .ranks import end_by_failure, gather, note_failure
 from .replica_buffers import take_from_first
 from .shared_clock import Offset, OpTime, SharedClock, offset
 from .stage import PackedStage, Stage
@@ -187,6 +187,8 @@ class Pipeline:
         self._steps, self._looks = 0, False
         """How many steps there were; whether the last is number 1, 2, 4, 8, ...: those are looked at more closely."""
 
+        self._refused = False
+        """Whether another call was refused since."""
     @property
     def stages(self) -> list[int]:
         """The stages on this rank."""
@@ -275,8 +277,8 @@ class Pipeline:
 
         Raises, on every rank, ValueError for ranks that have built different networks (in the first step) or were given
         different mini-batches, for replicas with a different `of` or `reduce`, for samples that a stage can't take, x
-        and y of different lengths, or a y that requires a gradient; RuntimeError under no_grad or autocast, and on a
-        rank where an earlier step has failed. On the last stage's rank, ValueError for a loss that a GradScaler scales.
+        and y of different lengths, or a y that requires a gradient; RuntimeError under no_grad or autocast. On the last
+        stage's rank, ValueError for a loss that a GradScaler scales. A rank where an earlier call has failed is ended.
         """
         no_other_arguments(other, "step")
         self._compare("step")
@@ -527,12 +529,15 @@ class Pipeline:
             raise
 
     def _goes_on(self) -> None:
-        """Raises RuntimeError if an earlier call has failed on this rank alone."""
+        """Ends this rank if an earlier call has failed on it alone, whatever its program has caught."""
+            note_failure(error)
         if self._failed:
-            raise RuntimeError(
+            again, self._refused = self._refused, True
+            end_by_failure(
                 f"rank {dist.get_rank()} can't go on after an error in an earlier call, {self._failed}; the others "
                 "wait in the middle of it. Don't catch that error: with Ranks it ends all of them, with its sentence. "
-                "Then go on from the last step that was saved"
+                "Then go on from the last step that was saved",
+                again,
             )
 
     def __call__(self, *given: Any, **named: Any) -> NoReturn:

@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -57,6 +57,20 @@ class RanksError(RuntimeError):
     """The ranks can't work together; the sentence says which one, why, and what to do."""
 
 
+class Failure(NamedTuple):
+    """What ends a rank. sentence, status: its last words and exit status. trace: printed before. echoes: whether it may
+    be caused by another rank's end."""
+
+    sentence: str
+    status: int
+    trace: str
+    echoes: bool
+
+
+_joined: Final[list[Ranks]] = []
+"""Those of this process: none, or one."""
+
+
 class Ranks:
     """`with Ranks(patience) as ranks:` this process joins the others; if one of them ends, all end.
 
@@ -89,6 +103,7 @@ class Ranks:
         self.now: Callable[[], object] = lambda: None
         choose(os.environ["MASTER_ADDR"])
         self._main, self._ending = threading.get_ident(), threading.Lock()
+        self._failure: Failure | None = None
         with _without_frames():
             self._watch = self._join(patience, device)
         if verdict := self._watch.wait_for_all():
@@ -117,6 +132,7 @@ class Ranks:
             self._fail(unreached)
         except BaseException as error:
             self._fail(error)
+        _joined.append(self)
 
     def __enter__(self) -> Ranks:
         return self
@@ -124,6 +140,7 @@ class Ranks:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
         if error is None or (isinstance(error, SystemExit) and not error.code):
             try:
                 self._leave()
@@ -147,11 +164,20 @@ class Ranks:
                         "Start every rank with the same command."
                     )
 
-    def _fail(self, error: BaseException) -> NoReturn:
-        """Report `error` to the others, print it, and end this process."""
-        if isinstance(error, RuntimeError) and not isinstance(error, RanksError) and _echoes(error):
-            self._watch.join(SILENCE + GRACE)  # it is about to know which rank is gone
-        where, status = self._where(), 1
+    def note(self, error: BaseException) -> None:
+        """`error` has ended, on this rank, what all ranks do together, so all of them must end: at once where this rank
+        goes on to another such call or leaves, whatever has caught the error, and in any case soon."""
+        if self._failure is None:
+            self._failure = self._failure_of(error)
+            self._watch.doom(self._failure.sentence)
+
+    def end(self) -> None:
+        """If something was noted, tell the others, print it, and end this process."""
+        if self._failure is not None:
+            self._end_all(self._failure)
+
+    def _failure_of(self, error: BaseException) -> Failure:
+        where, status, trace = self._where(), 1, ""
         if isinstance(error, RanksError):
             sentence = str(error)
         elif isinstance(error, KeyboardInterrupt):
@@ -160,10 +186,19 @@ class Ranks:
             status = error.code if isinstance(error.code, int) else 1
             sentence = f"rank {self.rank} has ended itself{where}: sys.exit({error.code!r})"
         else:
-            sentence = f"rank {self.rank} failed{where}: {_words(error)}"
-            _print_traceback(error)
-        self._watch.report(sentence)
-        self._end(sentence, status)
+            sentence, trace = f"rank {self.rank} failed{where}: {_words(error)}", _traceback(error)
+        return Failure(sentence, status, trace, isinstance(error, RuntimeError) and _echoes(error))
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        self._end_all(self._failure_of(error))
+
+    def _end_all(self, failure: Failure) -> NoReturn:
+        """Report `failure` to the others, print it, and end this process."""
+        if failure.echoes:
+            self._watch.join(SILENCE + GRACE)  # it is about to know which rank is gone
+        print(failure.trace, file=sys.stderr, end="")
+        self._watch.report(failure.sentence)
+        self._end(failure.sentence, failure.status)
 
     def _device(self) -> torch.device:
         """A GPU for each rank, or for none: all must send their messages the same way."""
@@ -258,6 +293,7 @@ class Ranks:
 
     def _leave(self) -> None:
         """End well, together."""
+        _joined.remove(self)
         self._watch.leave()
         if threading.current_thread() is threading.main_thread():
             self._watch.forget_signals()
@@ -294,6 +330,24 @@ class Ranks:
         for child in multiprocessing.active_children():  # a loader's workers
             child.kill()
         os._exit(status)
+
+
+def note_failure(error: BaseException) -> None:
+    """`error` has ended, on this rank, what all ranks do together; see `Ranks.note`."""
+    for ranks in _joined:
+        ranks.note(error)
+
+
+def end_by_failure(sentence: str, again: bool) -> NoReturn:
+    """End the job for what was noted: with Ranks, all of them at once. Without, raises SystemExit, which a loop that
+    goes on after errors does not catch; one that does, and comes here `again`, is ended. Other ranks then find their
+    connection to this one closed."""
+    for ranks in _joined:
+        ranks.end()
+    if again:
+        print(sentence, file=sys.stderr, flush=True)
+        os._exit(1)
+    raise SystemExit(sentence)
 
 
 def refuse_together(complaint: str, group: Any = None) -> None:
@@ -348,20 +402,20 @@ def _echoes(error: BaseException) -> bool:
     return any(word in str(error) for word in _ECHO)
 
 
-def _print_traceback(error: BaseException) -> None:
-    """Print it without the engines' lines, which outnumber the program's."""
+def _traceback(error: BaseException) -> str:
+    """It without the engines' lines, which outnumber the program's."""
     found = traceback.TracebackException.from_exception(error)
     kept = [line for line in found.stack if not line.filename.startswith(_ENGINES)]
     found.stack = traceback.StackSummary.from_list(kept or found.stack)
-    print("".join(found.format()), file=sys.stderr, end="")
+    return "".join(found.format())
 
 
 def _words(error: BaseException) -> str:
-    """Our own errors in full; only the first line of others."""
+    """Our own errors in full; only the first line of others, with our notes on it."""
     if isinstance(error, RanksError):
         return str(error)
     lines = str(error).strip().splitlines()
-    return ": ".join([type(error).__name__, *lines[:1]])[:500]
+    return ": ".join([type(error).__name__, *lines[:1], *getattr(error, "__notes__", [])])[:700]
 
 
 def _kind(wish: str) -> str:

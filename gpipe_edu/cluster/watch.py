@@ -40,7 +40,8 @@ SILENCE: Final = 12.0
 """Seconds without a heartbeat after which a rank counts as gone: one call may hold Python's lock that long."""
 
 _STUCK: Final = 15.0
-"""Seconds for which all others wait for messages, after one rank has left, before we say that it left too early."""
+"""Seconds for which all others wait for messages, after one rank has left, before we say that it left too early; and
+those that a rank has to end after a failure, before all are ended."""
 
 GRACE: Final = 2.0
 """Seconds that others have to leave before rank 0 does, and that a rank which was told to end has to hear why."""
@@ -85,6 +86,8 @@ class Watch(ABC):
         self._woken, self._wake = socket.socketpair()
         self._woken.setblocking(False)
         self._wake.setblocking(False)
+        self._doomed = 0.0, ""
+        """When something failed here without which no rank can go on, and the sentence for it."""
         self._asked = 0.0, ""
         """When a signal came, and what it did."""
         self._thread = threading.Thread(target=self._run, name="ranks", daemon=True)
@@ -101,6 +104,10 @@ class Watch(ABC):
         self._reported = True
         self._tell(why)
         self._settled.wait(2 * GRACE)
+
+    def doom(self, why: str) -> None:
+        """This rank has failed, and has yet to end; it has a while for that. After it all end, for `why`."""
+        self._doomed = monotonic(), why
 
     def join(self, seconds: float) -> None:
         """Wait for a verdict, which ends this process."""
@@ -176,6 +183,8 @@ class Watch(ABC):
                 doing = self._doing()
                 self._beat(doing)
                 self._obey_signals(now, doing)
+                if self._doomed[1] and now - self._doomed[0] > _STUCK and self._verdict is None:
+                    self._tell(self._doomed[1])
             if self._verdict is not None and self._is_last():
                 self._settled.set()
                 if self.enforced and not self._reported:

@@ -2,16 +2,48 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline, watch
 from gpipe_edu.cluster.ranks import Ranks
 from tests.processes import PATIENCE, until
+
+
+def go_on(pipeline, x, y):
+    """As a loop does that skips a step when memory is out, a thousand times."""
+    for _ in range(1000):
+        with suppress(RuntimeError):
+            pipeline.step(x, y)
+
+
+def go_on_whatever_happens(pipeline, x, y):
+    for _ in range(1000):
+        with suppress(BaseException):
+            pipeline.step(x, y)
+
+
+def leave(pipeline, x, y):
+    with suppress(Exception):
+        for _ in range(1000):
+            pipeline.step(x, y)
+
+
+def wait_for_the_others(pipeline, x, y):
+    """For which they have a while; not as long as a user has here."""
+    watch._STUCK = 1.0
+    leave(pipeline, x, y)
+    dist.barrier()
+
+
+CAUGHT = {one.__name__: one for one in (go_on, go_on_whatever_happens, leave, wait_for_the_others)}
+"""What loops do that catch what a layer raises."""
 
 
 def wait_until_seen(folder, size):
@@ -51,8 +83,8 @@ class Trap(nn.Module):
             self.calls += 1
         if self.calls == 10:
             (self.folder / "there").touch()
-            if self.what == "raise":
-                raise ValueError("a layer went wrong")
+            if self.what == "raise" or self.what in CAUGHT:
+                raise (RuntimeError if self.what in CAUGHT else ValueError)("a layer went wrong")
             if self.what == "os._exit(0)":
                 os._exit(0)
             if self.what.startswith("sys.exit"):
@@ -82,6 +114,8 @@ def main(folder, what):
         joined.agree({"schedule": schedule})
         pipeline = Pipeline(net, schedule, loss, x)
         joined.now = lambda: pipeline.now
+        if what in CAUGHT:
+            CAUGHT[what](pipeline, x, y)
         for _ in range(2 if what == "fewer batches" and pipeline.last else 5):
             pipeline.step(x, y)
 

@@ -17,7 +17,7 @@ from tests.amount import third
 from tests.processes import PATIENCE
 
 from . import starting
-from .faulty import wait_until_seen
+from .faulty import CAUGHT, wait_until_seen
 
 pytestmark = pytest.mark.slow
 
@@ -81,6 +81,15 @@ def test_a_loss_that_raises(tmp_path, what, words):
     assert all(words in text for text in told.values())
     one_sentence_each({0: told[0]}, words)
     assert ("? So rank 0 ends too" if what == "detach" else ". So rank 0 ends too") in told[0]
+
+
+@pytest.mark.parametrize("what", CAUGHT)
+def test_a_rank_whose_loop_catches_what_a_layer_raises_ends_all_with_that(tmp_path, what):
+    with starting.ranks(2, job(tmp_path, what)) as processes:
+        told = ended(processes)
+    words = "rank 1 failed at F1 of stage 1, micro-batch 1: RuntimeError: a layer went wrong"
+    assert words in told[1]
+    one_sentence_each({0: told[0]}, words)
 
 
 @pytest.mark.parametrize(("size", "victim"), [(2, 0), (2, 1), (3, 1), *third([(3, 0), (3, 2), (4, 2)])])
