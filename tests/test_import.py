@@ -52,3 +52,19 @@ def test_every_public_name_is_there():
     assert len(set(ge.__all__)) == len(ge.__all__)
     contract = "split_batch join_batch balance_uniform balance_by_cost Op Schedule naive gpipe one_f_one_b interleaved"
     assert set(ge.__all__) >= {*contract.split(), "zero_bubble", "Costs", "simulate", "Timeline", "formulas"}
+
+
+def test_without_pytorch_an_engine_says_what_to_install_and_what_runs():
+    code = """
+import sys
+sys.modules["torch"] = None
+for name in ("pytorch", "cluster"):
+    try:
+        __import__(f"gpipe_edu.{name}")
+    except ModuleNotFoundError as error:
+        print(error.name, error)
+import gpipe_edu.reference"""
+    first, second = printed(code).splitlines()
+    for name, said in (("pytorch", first), ("cluster", second)):
+        assert said.startswith(f"torch gpipe_edu.{name} needs PyTorch, which is not here: ")
+        assert '-m pip install "gpipe_edu[torch]". Schedules, simulate, ' in said

@@ -21,9 +21,13 @@ part of its optimizer that is not tensors, `rank_state.py` what each rank has fo
 which saved steps are whole. `python -m gpipe_edu train` under torchrun is `cli/train_ranks.py`.
 """
 
-from .engine import lower
-from .layer_building import build_layers
-from .pipeline import Pipeline
-from .ranks import Ranks, RanksError
+from gpipe_edu.base.needs_pytorch import pytorch_is_there
+
+pytorch_is_there(__name__)
+
+from .engine import lower  # noqa: E402
+from .layer_building import build_layers  # noqa: E402
+from .pipeline import Pipeline  # noqa: E402
+from .ranks import Ranks, RanksError  # noqa: E402
 
 __all__ = ["Pipeline", "Ranks", "RanksError", "build_layers", "lower"]

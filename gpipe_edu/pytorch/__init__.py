@@ -39,8 +39,12 @@ interpreter.py first, which also stops all devices when one fails, then stage.py
 sees, guards.py what it refuses. Tools to study the engine are in study/.
 """
 
-from .gpipe import GPipe
-from .skip import Stash, Take
-from .study.profile import balance_by_size, balance_by_time, profile
+from gpipe_edu.base.needs_pytorch import pytorch_is_there
+
+pytorch_is_there(__name__)
+
+from .gpipe import GPipe  # noqa: E402
+from .skip import Stash, Take  # noqa: E402
+from .study.profile import balance_by_size, balance_by_time, profile  # noqa: E402
 
 __all__ = ["GPipe", "Stash", "Take", "balance_by_size", "balance_by_time", "profile"]
