@@ -39,7 +39,13 @@ def layer_counts(balance: Iterable[int]) -> list[int]:
     """`balance` as a list of whole numbers. Raises TypeError or ValueError for anything else."""
     if not isinstance(balance, Iterable) or isinstance(balance, str):
         raise TypeError(f"balance is {balance!r}; it must be a list of layer counts, one per stage")
-    return [whole("balance", n, 1) for n in balance]
+    counts = [whole("balance", n, 0) for n in balance]
+    if 0 in counts:
+        raise ValueError(
+            f"balance is {tuple(counts)}, and each stage needs a layer; take fewer stages, or nn.Identity() as the "
+            "layer of a stage that has nothing to do"
+        )
+    return counts
 
 
 def layers_of(net: nn.Module) -> list[nn.Module]:

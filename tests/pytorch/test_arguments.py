@@ -26,7 +26,7 @@ def four():
         (ValueError, "used in stage 0", lambda: GPipe(nn.Sequential(SHARED, SHARED), 2, 2)),
         (ValueError, "8 layers", lambda: GPipe(bench.mlp(), 2, 2, balance=[4, 3])),
         (ValueError, "8 layers", lambda: GPipe(bench.mlp(), 2, 2, balance=[4, 2, 2])),
-        (ValueError, "balance", lambda: GPipe(bench.mlp(), 2, 2, balance=[8, 0])),
+        (ValueError, "each stage needs a layer; take few", lambda: GPipe(bench.mlp(), 3, 2, balance=[4, 0, 4])),
         (ValueError, "balance", lambda: GPipe(bench.mlp(), 2, 2, balance=[9, -1])),
         (TypeError, "balance", lambda: GPipe(bench.mlp(), 2, 2, balance=[4.0, 4.0])),
         (ValueError, "3", lambda: GPipe(bench.mlp(1), 3, 2)),
