@@ -21,6 +21,9 @@ from typing import Any, Final, NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from gpipe_edu.pytorch.values import plain
 
 from .messages import receive, send, wait
 from .ranks import gather, refuse_together
@@ -163,5 +166,7 @@ def digest(tensor: Tensor) -> str:
     """A digest of its numbers; "" on the device "meta"."""
     if tensor.is_meta:
         return ""
-    numbers = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    if is_traceable_wrapper_subclass(tensor):  # its numbers are in the tensors that it wraps
+        return " ".join(digest(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
+    numbers = plain(tensor.detach().cpu()).reshape(-1).view(torch.uint8).numpy()
     return hashlib.blake2b(numbers.data, digest_size=16).hexdigest()

@@ -1,34 +1,28 @@
-"""What crosses each boundary between stages, found on PyTorch's device "meta", whose tensors hold no numbers.
+"""What crosses each boundary between stages, found by a trial of two samples: on PyTorch's device "meta", whose tensors
+hold no numbers, or, where layers look at numbers, with numbers.
 
 Each layer is called that way when a pipeline is made, and once for each new form of mini-batch, with hooks and all, but
-its weights, buffers and random numbers stay as they are. PyTorch's engine sends tensors from each stage to the next
-one, in one order; so a value of several tensors is taken apart there, and a skip to the next stage goes with it. What
-goes further is in `far_skips.py`.
-
-`torch.func.functional_call` would not do here: of a weight or a layer that has two names it puts back only one, and it
-puts back nothing that a forward sets: a table of angles that a layer keeps would stay without numbers, and a count
-would be one too high.
+its weights, buffers and random numbers stay as they are (`pytorch/trial.py`). PyTorch's engine sends tensors from each
+stage to the next one, in one order; so a value of several tensors is taken apart there, and a skip to the next stage
+goes with it. What goes further is in `far_skips.py`.
 """
 
 from __future__ import annotations
 
-import random
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gpipe_edu.pytorch.guards import what_it_means
 from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
 from gpipe_edu.pytorch.time_first import TimeIsCut, samples_are_first
-from gpipe_edu.pytorch.values import check, differentiable
-from gpipe_edu.pytorch.weights import stand_in
+from gpipe_edu.pytorch.trial import with_copies, without_numbers
+from gpipe_edu.pytorch.values import check, differentiable, plain
 
 Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 """A value between two layers."""
@@ -111,7 +105,7 @@ class Boundary(NamedTuple):
 
     def pack(self, values: Mapping[str, Held]) -> tuple[Tensor, ...]:
         """The tensors of `values`, each in one piece of memory, as they travel."""
-        return tuple(one.contiguous() for name, _ in self.forms for one in parts_of(values[name]))
+        return tuple(plain(one) for name, _ in self.forms for one in parts_of(values[name]))
 
     def unpack(self, parts: Sequence[Tensor]) -> dict[str, Held]:
         """The inverse of `pack`."""
@@ -158,36 +152,54 @@ def to_neighbour(boundary: Boundary, stage: int, ways: Iterable[Way]) -> Boundar
     return boundary.only([MAIN, *(way.name for way in ways if way.source == stage == way.target - 1)])
 
 
-def behind(stage: StageLayers, boundary: Boundary) -> Boundary:
-    """What crosses the boundary behind `stage` if `boundary` goes in.
+def behind(stage: StageLayers, boundary: Boundary, device: torch.device, samples: int) -> Boundary:
+    """What crosses the boundary behind `stage`, whose layers are on `device`, if `boundary` goes in.
 
-    Raises ValueError or TypeError for a stage that changes the number of samples, changes its input in place, gives
-    back anything but tensors, or can't be run without numbers.
+    samples: those of the mini-batch, for the message. Raises ValueError or TypeError for a stage that changes the
+    number of samples, changes its input in place, gives back anything but tensors, or can't be run.
     """
     try:
-        return _tried(stage, boundary, _ROWS)
+        return _tried(stage, boundary, device, _ROWS, samples)
     except TimeIsCut:
-        return _tried(stage, boundary, _OTHER_ROWS)
+        return _tried(stage, boundary, device, _OTHER_ROWS, samples)
 
 
-def _tried(stage: StageLayers, boundary: Boundary, rows: int) -> Boundary:
-    k, arrived = stage.index, boundary.empty(rows, torch.device("meta"))
-    versions, held = [one._version for one in arrived], boundary.unpack(arrived)
-    shapes = {tuple(one.shape) for one in arrived}
+def _tried(stage: StageLayers, boundary: Boundary, device: torch.device, rows: int, samples: int) -> Boundary:
+    """Without numbers, and, where that fails, with numbers, which a stage has unless it is on the device "meta"."""
     try:
-        with (
-            samples_are_first(stage.layers, shapes, f" of stage {k}", refuse_doubts=True),
-            without_numbers(stage),
-        ):
-            values = {**stage(held), **stage.passing(held)}
-    except (TypeError, ValueError):
+        return _run(stage, boundary.empty(rows, torch.device("meta")), boundary, without_numbers(stage))
+    except TimeIsCut:
         raise
     except Exception as error:
-        first = (str(error).strip() or "no words").splitlines()[0]
-        raise ValueError(
-            f"stage {k} can't be run with samples of {boundary}: {type(error).__name__}: {first}. It was tried without "
-            "numbers, on PyTorch's device 'meta', by which processes learn what travels between them"
-        ) from error
+        failure = error
+    for fill in _FILLINGS if not any(one.is_meta for one in chain(stage.parameters(), stage.buffers())) else ():
+        try:
+            arrived = boundary.empty(rows, device)
+            fill(arrived)
+            return _run(stage, arrived, boundary, with_copies(stage, device))
+        except TimeIsCut:
+            raise
+        except Exception as error:
+            if fill is _like_data:  # of it, since PyTorch's words about "meta" say nothing of the layer
+                failure = error
+    if isinstance(failure, (TypeError, ValueError)):
+        raise failure
+    first = (str(failure).strip() or "no words").splitlines()[0]
+    meaning = what_it_means(failure, rows, samples)
+    raise ValueError(
+        f"stage {stage.index} can't be run with samples of {boundary}: {type(failure).__name__}: {first}. "
+        + (f"Here {meaning}" if meaning else "It was tried on samples made up, by which processes learn what travels")
+    ) from failure
+
+
+def _run(
+    stage: StageLayers, arrived: tuple[Tensor, ...], boundary: Boundary, trial: AbstractContextManager[None]
+) -> Boundary:
+    k, rows = stage.index, len(arrived[0])
+    versions, held = [one._version for one in arrived], boundary.unpack(arrived)
+    shapes = {tuple(one.shape) for one in arrived}
+    with samples_are_first(stage.layers, shapes, f" of stage {k}", refuse_doubts=True), trial:
+        values = {**stage(held), **stage.passing(held)}
     if [one._version for one in arrived] != versions:  # also of stage 0: its micro-batches are parts of one tensor
         raise ValueError(f"stage {k}: {IN_PLACE}")
     for value in values.values():
@@ -200,12 +212,39 @@ def _tried(stage: StageLayers, boundary: Boundary, rows: int) -> Boundary:
     return Boundary.of(values)
 
 
-def boundaries(stages: Sequence[StageLayers], first: Boundary) -> list[Boundary]:
+def _like_data(parts: Iterable[Tensor]) -> None:
+    """Numbers between 0 and 1, whose logarithms, roots and inverses there are; the whole number 1; True."""
+    source = torch.Generator().manual_seed(0)
+    for part in parts:
+        part.copy_(torch.rand(part.shape, generator=source)) if differentiable(part) else part.fill_(1)
+
+
+def _zeros(parts: Iterable[Tensor]) -> None:
+    """Zeros and False: the only whole number that is a place in every table."""
+    for part in parts:
+        part.zero_()
+
+
+_FILLINGS: Final[tuple[Callable[[Iterable[Tensor]], None], ...]] = (_like_data, _zeros)
+"""What a stage is tried on, one after another, until one works."""
+
+
+def boundaries(
+    stages: Sequence[StageLayers], first: Boundary, samples: int, *, complete: bool = True
+) -> list[Boundary]:
     """What goes into stage 0, which is `first`, into stage 1, ... and what comes out of the last one. Raises as
-    `behind` does."""
+    `behind` does.
+
+    complete: whether all stages are here as they will run. If not, this ends before a stage that can't be tried here.
+    """
     found = [first]
     for stage in stages:
-        found.append(behind(stage, found[-1]))
+        try:
+            found.append(behind(stage, found[-1], torch.device("cpu"), samples))
+        except (TypeError, ValueError):
+            if complete:
+                raise
+            break
     return found
 
 
@@ -214,52 +253,15 @@ def parts_of(value: Held) -> tuple[Tensor, ...]:
     return tuple(value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
 
 
+def samples_in(value: Held) -> int:
+    """How many samples `value` has; 0 for a single number, which has none."""
+    first = parts_of(value)[0]
+    return len(first) if first.ndim else 0
+
+
 def travelling(value: object, what: str) -> Held:
     """`value` if it can travel between ranks. Raises TypeError that says what `what` is instead."""
     if type(value) is dict and value and all(isinstance(key, str) for key in value):
         check(tuple(value.values()), what)
         return value
     return check(value, what)
-
-
-_META: Final = torch.device("meta")
-
-
-@contextmanager
-def without_numbers(layers: nn.Module) -> Iterator[None]:
-    """Here `layers` hold weights and buffers on the device "meta"; then all is put back, whatever a forward has set.
-
-    That covers attributes, what lists, dictionaries and sets among them hold, and the state of random numbers. A tensor
-    that is neither a weight nor a buffer stays where it is.
-    """
-    ours = {id(tensor): stand_in(tensor, _META) for tensor in chain(layers.parameters(), layers.buffers())}
-    attributes = [vars(module) for module in layers.modules()]
-    parts = [part for known in attributes for part in known.values() if type(part) in (dict, OrderedDict, list, set)]
-    held = [(part, copy(part)) for part in [*attributes, *parts]]
-    try:
-        with _random_numbers_kept():
-            for part, _ in held:
-                for key, value in _entries(part):
-                    if id(value) in ours:
-                        part[key] = ours[id(value)]
-            yield
-    finally:
-        for part, before in held:
-            part.clear()
-            part.extend(before) if isinstance(part, list) else part.update(before)
-
-
-def _entries(part: Any) -> list[tuple[Any, Any]]:
-    """The entries of a list or a dictionary; in a set no tensors are looked for."""
-    return list(part.items()) if isinstance(part, dict) else list(enumerate(part)) if isinstance(part, list) else []
-
-
-@contextmanager
-def _random_numbers_kept() -> Iterator[None]:
-    of_python, of_numpy = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)

@@ -37,7 +37,7 @@ class Engine(Runtime):  # type: ignore[misc]
     def __init__(self, stages: list[Any], schedule: Schedule, skips: FarSkips, clock: SharedClock) -> None:
         # PyTorch needs a loss function to know that there is a backward; the loss itself is given to `run`.
         super().__init__(stages, schedule.micro_batches, loss_fn=_of_the_step, scale_grads=False)
-        self._skips, self._clock = skips, clock
+        self._skips, self._clock, self._sizes = skips, clock, stages[0].sizes
         self._pieces: Sequence[tuple[Tensor, ...]] = ()
         self._heads: Sequence[Head] = ()
         self._losses: dict[int, Tensor] = {}
@@ -57,14 +57,21 @@ class Engine(Runtime):  # type: ignore[misc]
         try:
             with self._skips.of_step():
                 self.step(return_outputs=False)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if isinstance(error.__cause__, Exception) and " failed to run forward" in str(error):
-                raise _explained(error.__cause__) from None  # what a layer raised, without PyTorch's list of shapes
-            raise _explained(error) from error.__cause__
+                raise self._explained(error.__cause__) from None  # a layer's, without PyTorch's list of shapes
+            raise self._explained(error) from error.__cause__
         if not self._done:
             return None
         depends_on_something(loss if trains else None for loss, trains in self._done.values())
         return torch.stack([self._done[m][0] for m in sorted(self._done)]).sum()
+
+    def _explained(self, error: Exception) -> Exception:
+        """`error`, with a note that says what it means for a stage."""
+        samples = 0 if self._clock.now is None else self._sizes[self._clock.now.micro_batch]
+        if meaning := what_it_means(error, samples, sum(self._sizes)):
+            error.add_note(meaning)
+        return error
 
     def _split_inputs(self, args: Any, kwargs: Any = None) -> tuple[list[Any], list[dict[str, Any]]]:
         return list(self._pieces), [{} for _ in self._pieces]
@@ -86,13 +93,6 @@ class Engine(Runtime):  # type: ignore[misc]
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
         """Does nothing, since `run` returns the loss."""
-
-
-def _explained(error: Exception) -> Exception:
-    """`error`, with a note that says what it means for a stage."""
-    if meaning := what_it_means(error):
-        error.add_note(meaning)
-    return error
 
 
 def _of_the_step(output: Any, target: Any) -> Tensor:

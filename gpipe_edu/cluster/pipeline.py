@@ -43,7 +43,7 @@ from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 
 from .agreement import BuiltNetwork, agree, compare, describe, digest, fingerprint
-from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, to_neighbour, travelling
+from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, samples_in, to_neighbour, travelling
 from .engine import Engine, Newest, lower
 from .far_skips import FarSkips, far, own_groups
 from .gradients import Gradients
@@ -149,7 +149,10 @@ class Pipeline:
             net = nn.Sequential(*chain.from_iterable(stages))
         pieces = [StageLayers(k, nn.Sequential(*layers), ways) for k, layers in enumerate(stages)]
         self._example = first = Boundary.of({MAIN: travelling(example, "the example")})
-        self._boundaries = boundaries(pieces, first)
+        # Where layers look at numbers, and theirs are not here or not on the device where they will run, this ends
+        # before them: the first call asks the ranks that have them.
+        complete = builders is None and self.device.type == "cpu"
+        self._boundaries = boundaries(pieces, first, samples_in(example), complete=complete)
         """The boundaries of the mini-batch that came last."""
         # Not kept as known yet: a layer may give a dictionary whose keys are in another order in another process, as
         # those of a set are, and the order that counts is that of the rank that runs the stage.
@@ -184,11 +187,11 @@ class Pipeline:
         self._optimizer_checks = OptimizerChecks(self._mine.parameters() if ranks > 1 else ())
         self._failed = ""
         """What ended a call on this rank halfway."""
+        self._refused = False
+        """Whether another call was refused since."""
         self._steps, self._looks = 0, False
         """How many steps there were; whether the last is number 1, 2, 4, 8, ...: those are looked at more closely."""
 
-        self._refused = False
-        """Whether another call was refused since."""
     @property
     def stages(self) -> list[int]:
         """The stages on this rank."""
@@ -288,11 +291,11 @@ class Pipeline:
         alike = {"of": of, "reduce": reduce}
         first, hooked = self._agree("step", x, lambda: self._check_fit(x, y, of), hooked, alike, looked)
         self._steps += 1  # but not for a step that was refused, perhaps because of another rank
-        samples = len(parts_of(x)[0])
+        samples = samples_in(x)
         M = min(self.schedule.micro_batches, samples)
         sizes = tuple(len(piece) for piece in split_batch(torch.arange(samples), M))
         with self._together():
-            self._boundaries = self._along(first)
+            self._boundaries = self._along(first, samples)
             self._take_buffers()
             engine = self._engine(first, sizes)
             heads = self._heads(y, sizes, of) if self.last else ()
@@ -302,19 +305,20 @@ class Pipeline:
             with self._shared_buffers.of_step(), self._gradients.of_step(reduce or hooked):
                 loss = engine.run(pieces, heads)
                 self._ran = self._clock.op_times()
+        self._loss_checks.tell()
         self._optimizer_checks.note(self._looks)
         return loss
 
     @outside_of_graphs
     def predict(self, x: Held) -> Any:
-        self._loss_checks.tell()
         """The network's outputs for x, of shape (N, ...), where the last stage is; None elsewhere. No gradients.
 
         All replicas call this, each with an x of its own. Raises as `step` does.
         """
         self._compare("predict")
         first, _ = self._agree("predict", x, lambda: self._check_samples(x))
-        between, samples = self._along(first), len(parts_of(x)[0])
+        samples = samples_in(x)
+        between = self._along(first, samples)
         self._take_buffers()
         rows = [[op for op in row if op.kind == "F" and op.micro_batch == 0] for row in self.schedule.rows]
         skips = self._far_skips(between, rows, (samples,))
@@ -526,11 +530,11 @@ class Pipeline:
         except BaseException as error:
             words = str(error).strip().splitlines()[:1]
             self._failed = ": ".join([type(error).__name__, *words])
+            note_failure(error)
             raise
 
     def _goes_on(self) -> None:
         """Ends this rank if an earlier call has failed on it alone, whatever its program has caught."""
-            note_failure(error)
         if self._failed:
             again, self._refused = self._refused, True
             end_by_failure(
@@ -602,9 +606,10 @@ class Pipeline:
                 f"x has samples of {found}, and this pipeline's example {self._example}; shapes may differ"
             )
 
-    def _along(self, first: Boundary) -> list[Boundary]:
-        """All boundaries if `first` goes into stage 0. If that is new, each rank finds those behind its own stages, and
-        tells all: no rank has the whole network. Raises, on every rank, what `behind` raises."""
+    def _along(self, first: Boundary, samples: int) -> list[Boundary]:
+        """All boundaries if `first` goes into stage 0, in a mini-batch of so many samples. If that is new, each rank
+        finds those behind its own stages, and tells all: no rank has the whole network. Raises, on every rank, what
+        `behind` raises."""
         found = self._known.get(first)
         if found is None:
             found = [first]
@@ -613,7 +618,7 @@ class Pipeline:
                 home = self.schedule.device_of_stage[k]
                 if home == self.rank:
                     try:
-                        told = [behind(self._pieces[k], found[-1])]
+                        told = [behind(self._pieces[k], found[-1], self.device, samples)]
                     except (TypeError, ValueError) as error:
                         told = [error]
                 dist.broadcast_object_list(told, group=self.group, group_src=home)

@@ -15,7 +15,7 @@ from gpipe_edu.pytorch.batchnorm import BatchNorms
 from gpipe_edu.pytorch.skip import Way
 from gpipe_edu.pytorch.split_backward import backward, input_gradient
 from gpipe_edu.pytorch.stage import MAIN
-from gpipe_edu.pytorch.values import differentiable
+from gpipe_edu.pytorch.values import differentiable, plain
 from gpipe_edu.schedule import Op
 
 from .boundaries import Boundary, Held, StageLayers, to_neighbour
@@ -45,8 +45,8 @@ class PackedStage(nn.Module):
         found = Boundary.of({name: values[name] for name in expected.names()})
         if found != expected:
             raise ValueError(
-                f"stage {self.stage.index} gives {found} now, and gave {expected} when it was tried without numbers, "
-                "on PyTorch's device 'meta'; a layer must always give tensors of the same number, types, order and "
+                f"stage {self.stage.index} gives {found} now, and gave {expected} when it was tried on other numbers; "
+                "a layer must always give tensors of the same number, types, order and "
                 "shapes, in training as in evaluation, or a pipeline for each"
             )
         return expected.pack(values)
@@ -76,7 +76,7 @@ class Stage(PipelineStage):
         # when something is to be received, and freed when that has been read.
         takes, gives = packed.takes.empty(0, device, grad=index > 0), packed.gives.empty(0, device, grad=True)
         super().__init__(packed, index, stages, device, input_args=takes, output_args=gives, group=group)
-        self._packed, self._sizes = packed, sizes
+        self._packed, self.sizes = packed, sizes
         self._runtime_validate = False  # which TORCH_DISTRIBUTED_DEBUG=DETAIL asks for, and which knows one size only
         self._recomputed, self._skips, self._clock = recomputed, skips, clock
         self._batch_norms = BatchNorms(packed, deferred=False)
@@ -98,12 +98,12 @@ class Stage(PipelineStage):
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[Any]:
         """PyTorch's, into buffers of the micro-batch's own size."""
-        _resize(self.args_recv_info[fwd_chunk_id], self._sizes[fwd_chunk_id])
+        _resize(self.args_recv_info[fwd_chunk_id], self.sizes[fwd_chunk_id])
         return super().get_fwd_recv_ops(fwd_chunk_id)
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[Any]:
         """PyTorch's, into buffers of the micro-batch's own size."""
-        _resize(self.grad_recv_info[bwd_chunk_id], self._sizes[bwd_chunk_id])
+        _resize(self.grad_recv_info[bwd_chunk_id], self.sizes[bwd_chunk_id])
         return super().get_bwd_recv_ops(bwd_chunk_id)
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
@@ -185,7 +185,7 @@ class Stage(PipelineStage):
             backward(roots, gradients)
         # Zeros where a stage does not use what it got: PyTorch would send as many as for the largest micro-batch.
         found = tuple(
-            None if not one.requires_grad else torch.zeros_like(one) if one.grad is None else one.grad.contiguous()
+            None if not one.requires_grad else torch.zeros_like(one) if one.grad is None else plain(one.grad)
             for one in inputs
         )
         for one in inputs:

@@ -124,15 +124,24 @@ def one_parameter_for_one_memory(stages: Sequence[Sequence[nn.Module]], homes: M
     found: dict[int, tuple[int, str, Tensor]] = {}
     for k, layers in enumerate(stages):
         for name, weight in (entry for layer in layers for entry in layer.named_parameters()):
-            if is_lazy(weight) or weight.is_meta or weight.numel() == 0:
+            if is_lazy(weight) or weight.is_meta or weight.numel() == 0 or not (memory := memory_of(weight)):
                 continue
-            before, other, first = found.setdefault(weight.data_ptr(), (k, name, weight))
+            before, other, first = found.setdefault(memory, (k, name, weight))
             if first is not weight and homes[before] != homes[k]:
                 raise ValueError(
                     f"{other!r} in stage {before} and {name!r} in stage {k} are two parameters with one memory, as "
                     "`.data` makes them, and are to be on two ranks; let both layers hold one parameter: "
                     "second.weight = first.weight"
                 )
+
+
+def memory_of(tensor: Tensor) -> int:
+    """Where its numbers are; 0 where they are in no one piece of memory, as those of a sparse tensor, or of one that
+    wraps others, such as a weight of 8 bits."""
+    try:
+        return tensor.data_ptr()
+    except RuntimeError:
+        return 0
 
 
 def same_number(before: int, now: int) -> None:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from .guards import memory_of
+
 State = tuple[Tensor | None, int]
 """A buffer, and how often it was written to."""
 
@@ -25,7 +27,7 @@ class SharedBuffers:
         for k, module in _modules(stages):
             for name, buffer in module._buffers.items():
                 if buffer is not None and not is_lazy(buffer) and not buffer.is_meta and buffer.numel() > 0:
-                    places.setdefault(_memory(buffer), []).append((k, module, name))
+                    places.setdefault(memory_of(buffer) or id(buffer), []).append((k, module, name))
         self._here: list[tuple[nn.Module, str, str]] = []
         for held in places.values():
             if len({k for k, _, _ in held}) > 1:
@@ -61,13 +63,6 @@ def modules_of_several(stages: Sequence[Sequence[nn.Module]]) -> set[nn.Module]:
 def _modules(stages: Sequence[Sequence[nn.Module]]) -> Iterator[tuple[int, nn.Module]]:
     """The modules of each stage, with its number."""
     return ((k, module) for k, layers in enumerate(stages) for layer in layers for module in layer.modules())
-
-
-def _memory(buffer: Tensor) -> int:
-    try:
-        return buffer.data_ptr() or id(buffer)
-    except RuntimeError:  # a sparse one, say, has no one piece of memory
-        return id(buffer)
 
 
 def _state(module: nn.Module, name: str) -> State:

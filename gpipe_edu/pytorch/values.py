@@ -57,3 +57,9 @@ def shown(argument: object) -> str:
 def differentiable(tensor: Tensor) -> bool:
     """False for whole numbers and truth values, which have no gradient."""
     return tensor.is_floating_point() or tensor.is_complex()
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """`tensor` in one piece of memory, which a message carries as it is; some are conjugated or negated only when they
+    are read."""
+    return tensor.resolve_conj().resolve_neg().contiguous()

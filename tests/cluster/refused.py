@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline
+from tests import losses, wrapped
 from tests.pytorch.bench import First
 
 from .jobs import apart, data, network, squares, weights_apart
@@ -339,3 +340,38 @@ def lstm():
 
 def encoder():
     return nn.TransformerEncoderLayer(8, 2, 16, 0.0)
+
+
+def eight_bits(kind):
+    """How far gradients are from one device's where weights wrap others."""
+    single, pipeline = wrapped.net(kind), Pipeline(wrapped.net(kind), ge.one_f_one_b(2, 4), squares, data()[0])
+    x = data()[0]
+    squares(single(x), x).backward()
+    pipeline.step(x, x)
+    expected = dict(single.named_parameters())
+    trained = {name: weight.grad for name, weight in pipeline.named_parameters() if weight.requires_grad}
+    return max(float((grad - expected[name].grad).abs().max()) for name, grad in trained.items())
+
+
+def loss_of_the_whole():
+    """What a step says of a loss with a mask for the mini-batch, with its notes."""
+    (x, _), mask = data(12), torch.ones(12, 3).double()
+    pipeline = Pipeline(network(), ge.gpipe(1, 4), lambda output, y: ((output - y) * mask).square().mean(), x)
+    try:
+        pipeline.step(x, x[:, :3])
+    except RuntimeError as error:
+        return "\n".join(error.__notes__)
+    return ""
+
+
+def told_of_losses(found, steps=1, **options):
+    """The warnings of steps with each of some losses, on this rank."""
+    said = {}
+    for name, (loss, y) in found.items():
+        pipeline = Pipeline(losses.net(), ge.one_f_one_b(2, losses.M), loss, losses.NUMBERS, **options)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(steps):
+                pipeline.step(losses.NUMBERS, y)
+        said[name] = [str(one.message) for one in told]
+    return said

@@ -246,13 +246,13 @@ ONLY_HERE = {
     "no samples": (giving(lambda x: (x, x.sum())), "stage 0 makes shape () of 2 samples"),
     "other samples": (giving(lambda x: x.T @ x), "stage 0 makes shape (5, 5) of 2 samples"),
     "an input changed in place": (changed_in_place, "stage 1: a layer changes the input of its stage in place"),
-    "numbers needed": (giving(lambda x: x * float(x.sum())), "stage 0 can't be run with samples of shape (5,)"),
+    "a shape of numbers": (giving(lambda x: x[x > 0].repeat(7)), "samples; between ranks go tensors whose first dim"),
     "a reduction": (
         lambda: (plain(), jobs.LOSS, {"reduction": [1.0, 2.0]}),
         'reduction is [1.0, 2.0]; it must be "mean" or "sum"',
     ),
     "behind layers that change themselves": (busy(lambda x: [x]), "TypeError: the output of stage 1 is list"),
-    "numbers needed there": (busy(lambda x: x[x > 0]), "stage 1 can't be run with samples of shape (5,)"),
+    "numbers needed there": (busy(lambda x: x[x > 0].repeat(7)), "stage 1 makes shape ("),
     "a skip that is never taken": (with_layers(Stash("a")), 'the skip "a" is stashed but never taken'),
     "a lazy layer": (with_layers(nn.LazyLinear(5)), "the lazy layer 2 has no weights before its first forward"),
     "a layer on meta": (with_layers(nn.Linear(5, 5, device="meta")), "2.weight is on the device meta, where it has no"),
@@ -261,6 +261,7 @@ ONLY_HERE = {
     "an example in a list": (with_options(example=[1]), "TypeError: the example is list"),
     "an example of other samples": (with_options(example=NUMBERS), "stage 0 can't be run with samples of shape (3,)"),
     "a device without numbers": (with_options(device="meta"), "ValueError: device is 'meta', where weights would lose"),
+    "a stage without layers": (with_options(balance=(3, 0)), "balance is (3, 0), and each stage needs a layer; take"),
     "a balance": (too_many_layers, "balance is (2, 2), which places 4 layers on 2 stages; net has 3 layers"),
 }
 

@@ -9,6 +9,7 @@ from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 import gpipe_edu as ge
 from gpipe_edu.distributed import LocalGroup
+from tests import losses, wrapped
 from tests.processes import PATIENCE
 
 from . import refused
@@ -181,3 +182,27 @@ def test_a_scaler_that_is_off_is_none(group):
         group, 2, refused.scaled, partial(torch.amp.GradScaler, enabled=False), ready=True, overflows=-1
     ):
         assert apart < 1e-12
+
+
+@pytest.mark.parametrize("kind", [wrapped.Eight, wrapped.EightOfParts])
+def test_weights_that_wrap_others_are_none_with_one_memory(group, kind):
+    assert max(run(group, 2, refused.eight_bits, kind)) < 1e-10
+
+
+def test_a_loss_with_a_mask_for_the_whole_mini_batch_is_explained(group):
+    [said] = run(group, 1, refused.loss_of_the_whole)
+    assert "a layer or the loss gets a micro-batch, here 3 of the mini-batch's 12 samples" in said
+
+
+def test_losses_that_give_something_else_in_micro_batches_are_told_where_the_last_stage_is(group):
+    first, last = run(group, 2, refused.told_of_losses, {**losses.APART, **losses.UNEVEN})
+    assert set(map(len, first.values())) == {0}
+    assert {name: len(said) for name, said in last.items()} == dict.fromkeys(last, 1)
+    assert all(said[0].startswith("loss_fn does not separate") for name, said in last.items() if name in losses.APART)
+    assert last["dice"][0].endswith("in one micro-batch; check_loss=False says that you know")
+
+
+def test_and_no_others(group):
+    for found, options in ((losses.ALIKE, {"steps": 2}), (losses.APART, {"check_loss": False})):
+        for said in run(group, 2, refused.told_of_losses, found, **options):
+            assert not any(said.values()), said

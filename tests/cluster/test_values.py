@@ -27,12 +27,18 @@ def test_each_rank_may_make_dictionaries_with_keys_in_another_order(group):
         assert max(told) < 1e-10
 
 
+@pytest.mark.parametrize("name", ["1f1b", "zero_bubble"])
+def test_what_is_conjugated_or_negated_when_it_is_read_travels_as_it_reads(group, name):
+    for told in run(group, 2, values.differences, "lazily changed", [RECIPES[name](2, 4)]):
+        assert max(told) < 1e-10
+
+
 def test_a_layer_that_gives_something_else_in_evaluation_is_told(group):
     first, last = run(group, 2, values.another_form)
     assert first == ""
     assert last.startswith(
         "ValueError: stage 1 gives shape (3,) and type torch.float64 now, and gave shape (3,) and type torch.float64 "
-        "and shape (5,) and type torch.float64 when it was tried without numbers"
+        "and shape (5,) and type torch.float64 when it was tried on other numbers"
     )
 
 

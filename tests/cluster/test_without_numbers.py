@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from gpipe_edu.cluster.boundaries import Boundary, StageLayers, boundaries, without_numbers
+from gpipe_edu.cluster.boundaries import Boundary, StageLayers, boundaries
 from gpipe_edu.pytorch.stage import MAIN
+from gpipe_edu.pytorch.trial import without_numbers
 
 from . import jobs, test_gate
 
@@ -87,7 +88,7 @@ def test_layers_are_as_before_and_still_work(name):
     net[0].requires_grad_(False)
     before = jobs.state_of(net)
     stage = StageLayers(0, net, [])
-    assert boundaries([stage], EXAMPLE) == [EXAMPLE, EXAMPLE]
+    assert boundaries([stage], EXAMPLE, 4) == [EXAMPLE, EXAMPLE]
     assert jobs.state_of(net) == before
     assert stage({MAIN: x})[MAIN].device == x.device, "nothing is kept of what had no numbers"
 
@@ -100,7 +101,7 @@ def test_whatever_is_raised(error):
     net = nn.Sequential(test_gate.Busy(), test_gate.Busy(fail)).double()
     before = jobs.state_of(net)
     with pytest.raises((TypeError, ValueError), match="no"):
-        boundaries([StageLayers(0, net, [])], EXAMPLE)
+        boundaries([StageLayers(0, net, [])], EXAMPLE, 4)
     assert jobs.state_of(net) == before
 
 
@@ -138,7 +139,7 @@ STEPS = [2, 3, 22]
 @pytest.mark.parametrize(("call", "shape"), [(rows_of_an_image, (3, 5)), (each_sample, (5,)), (turned_around, (5,))])
 def test_layers_that_take_time_first_and_turn_it_are_right_for_any_number_of_steps(call, shape, steps):
     net, example = nn.Sequential(Turns(call)), Boundary.of({MAIN: torch.zeros(4, steps, *shape)})
-    assert boundaries([StageLayers(0, net, [])], example)[1] == example
+    assert boundaries([StageLayers(0, net, [])], example, 4)[1] == example
 
 
 @pytest.mark.parametrize("steps", STEPS)
@@ -146,4 +147,4 @@ def test_time_first_is_refused_for_any_number_of_samples(steps):
     """A layer that gets, as one sample, all samples of one step."""
     net, example = nn.Sequential(Turns(lambda lstm, x: lstm(x)[0])), Boundary.of({MAIN: torch.zeros(4, steps, 5)})
     with pytest.raises(ValueError, match="takes time first"):
-        boundaries([StageLayers(0, net, [])], example)
+        boundaries([StageLayers(0, net, [])], example, 4)

@@ -137,6 +137,23 @@ def channels_last():
     return net, torch.randn(13, 2, 4, 4).double().to(memory_format=torch.channels_last)
 
 
+def lazily_changed():
+    """Conjugated and negated only when read, on the way there and, as gradients, on the way back."""
+
+    def first(f, x):
+        return torch.complex(f(x), x).conj(), torch._neg_view(f(x))
+
+    def between(f, value):
+        z, r = value[0].conj(), torch._neg_view(value[1])
+        return (z * torch.complex(f(r).tanh(), r)).conj(), torch._neg_view(f(r).tanh())
+
+    def last(f, value):
+        z, r = value[0].conj(), torch._neg_view(value[1])
+        return f(z.real + z.imag + r)
+
+    return of(first, *[between] * 4, last), data()[0]
+
+
 NETWORKS = {
     "tuples": tuples,
     "two that learn": two_that_learn,
@@ -147,6 +164,7 @@ NETWORKS = {
     "skips": skips,
     "off the way": off_the_way,
     "identities": identities,
+    "lazily changed": lazily_changed,
     "channels last": channels_last,
 }
 
