@@ -22,7 +22,7 @@ from gpipe_edu.pytorch.skip import Way, shelf
 from gpipe_edu.pytorch.stage import IN_PLACE, MAIN
 from gpipe_edu.pytorch.time_first import TimeIsCut, samples_are_first
 from gpipe_edu.pytorch.trial import with_copies, without_numbers
-from gpipe_edu.pytorch.values import check, differentiable, plain
+from gpipe_edu.pytorch.values import check, differentiable, not_in_pieces, plain
 
 Held = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 """A value between two layers."""
@@ -182,10 +182,10 @@ def _tried(stage: StageLayers, boundary: Boundary, device: torch.device, rows: i
         except Exception as error:
             if fill is _like_data:  # of it, since PyTorch's words about "meta" say nothing of the layer
                 failure = error
-    if isinstance(failure, (TypeError, ValueError)):
+    meaning = what_it_means(failure, rows, samples)
+    if isinstance(failure, (TypeError, ValueError)) and not meaning:
         raise failure
     first = (str(failure).strip() or "no words").splitlines()[0]
-    meaning = what_it_means(failure, rows, samples)
     raise ValueError(
         f"stage {stage.index} can't be run with samples of {boundary}: {type(failure).__name__}: {first}. "
         + (f"Here {meaning}" if meaning else "It was tried on samples made up, by which processes learn what travels")
@@ -264,4 +264,4 @@ def travelling(value: object, what: str) -> Held:
     if type(value) is dict and value and all(isinstance(key, str) for key in value):
         check(tuple(value.values()), what)
         return value
-    return check(value, what)
+    return not_in_pieces(value, what) if what in ("x", "the example") else check(value, what)

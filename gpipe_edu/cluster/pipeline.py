@@ -599,7 +599,10 @@ class Pipeline:
         can_be_cut(parts)
         sizes = [len(part) if part.ndim else 0 for part in parts]
         if len(set(sizes)) > 1 or sizes[0] == 0:
-            raise ValueError(f"x has {sizes} samples; it needs at least one, and all its tensors the same number")
+            raise ValueError(
+                f"x has {sizes} samples; it needs at least one, and all its tensors the same number; micro-batches are "
+                "cut here, so give the whole mini-batch"
+            )
         found = Boundary.of({MAIN: x})
         if found.kinds() != self._example.kinds():  # which layers on the device "meta" do not notice
             raise ValueError(

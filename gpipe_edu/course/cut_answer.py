@@ -118,13 +118,13 @@ def cut_answer(exercise: Exercise, cells: Sequence[Cell]) -> Answer:
     if not defines or (in_broken and all(_is_stub(one, name) for _, one in defines)):
         if in_broken:
             return Answer("broken", name, (), (*in_broken, *notes), sources)
-        return Answer("missing", name, (), tuple(notes), sources)
+        return Answer("missing", name, (), (*_in_text_cells(exercise, cells), *notes), sources)
     notes += [f"this cell is no Python and was left out: {where}" for _, where in broken]
     last = before[-1] if before else defines[-1]
     if _is_stub(last[1], name):
         written = [one for one in defines if not _is_stub(one[1], name)]
         if not written:
-            return Answer("unwritten", name, (), tuple(notes), sources)
+            return Answer("unwritten", name, (), (*_in_text_cells(exercise, cells), *notes), sources)
         last = written[-1]
     end = max(check, last[0])
     if last[0] > check:
@@ -224,6 +224,18 @@ def _defines(cell: Cell, name: str) -> bool:
     return re.search(line, cell.source, re.MULTILINE) is not None
 
 
+def _in_text_cells(exercise: Exercise, cells: Sequence[Cell]) -> list[str]:
+    """What to tell of an answer in a Markdown or raw cell, which no kernel runs: one keystroke makes it that."""
+    line = rf"^[^\S\n]*(async )?(def|class) {exercise.function}\b"
+    return [
+        f"{exercise.function} is in a {'Markdown' if cell.kind == 'markdown' else 'raw'} cell after {cell.name}, "
+        "where it does not run; make that a code cell (Esc, then Y)"
+        for cell in cells
+        if cell.kind != "code"
+        and (cell.grade_id == f"{exercise.cell}-answer" or re.search(line, cell.source, re.MULTILINE))
+    ]
+
+
 def _is_stub(statement: _Statement, name: str) -> bool:
     """Whether its body is only the stub's `raise NotImplementedError`, apart from a docstring."""
     node = statement.node
@@ -288,6 +300,10 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
             yield _base(child)
         if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and not defines:
             yield _base(child.func)
+        if isinstance(child, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and child.name:
+            yield child.name
+        if isinstance(child, ast.MatchMapping) and child.rest:
+            yield child.rest
         if child is not node and isinstance(child, (*DEFINITIONS, *IMPORTS)):
             yield from _bound_names(child)
 

@@ -53,7 +53,7 @@ from .shared_buffers import SharedBuffers, modules_of_several
 from .skip import Way, skip_ways
 from .stage import MAIN, Stage
 from .time_first import samples_are_first
-from .values import Value, check, sizes_of, tensors
+from .values import Value, not_in_pieces, sizes_of, tensors
 from .weights import move_layers
 from .workers import Workers
 
@@ -302,7 +302,7 @@ class GPipe(nn.Module):
 
     def _start(self, x: Value, trains: bool, return_outputs: bool = False, **loss: Any) -> MiniBatchRun:
         runs_for_real(x)
-        check(x, "the input")
+        not_in_pieces(x, "the input")
         not_sharded(self.modules())
         for net in self._net:
             same_layers(plain_sequential(net), self)
@@ -318,6 +318,7 @@ class GPipe(nn.Module):
         if len(set(sizes)) > 1 or sizes[0] == 0:
             raise ValueError(
                 f"the input has {sizes} samples; it needs at least one, and all its tensors the same number"
+                + ("; micro-batches are cut here, so give the whole mini-batch" if len(sizes) > 1 else "")
             )
         schedule = self._plan(sizes[0])
         if trains and not self.training:

@@ -22,7 +22,7 @@ from torch.torch_version import TorchVersion
 from gpipe_edu.base.words import join_words
 
 from . import torch_private
-from .values import Value, check, shown, tensors
+from .values import Value, not_in_pieces, shown, tensors
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -284,7 +284,7 @@ def is_a_loss(loss_fn: object, reduction: object, who: str = "step()") -> None:
 
 def is_a_target(y: object) -> None:
     """Raises TypeError for what can't be cut as the input is, ValueError for a target with a graph behind it."""
-    if any(part.requires_grad for part in tensors(check(y, "y"))):
+    if any(part.requires_grad for part in tensors(not_in_pieces(y, "y"))):
         raise ValueError("y requires a gradient, which would be needed once per micro-batch; give y.detach()")
 
 
@@ -387,6 +387,10 @@ def no_script() -> None:
     )
 
 
+_A_TUPLE = (
+    "a tuple goes as it is to the first layer, as one value of several tensors; in place of micro-batches that were "
+    "cut before, give the whole mini-batch, which the pipe cuts itself"
+)
 _PYTORCH_SAYS = {
     "backward through the graph a second time": "a layer or the loss uses a tensor that was computed before the step, "
     "and each micro-batch would go back through that computation; do it inside the layer or the loss",
@@ -394,6 +398,8 @@ _PYTORCH_SAYS = {
     "its forward, it needs torch.enable_grad() around that, or the pipe checkpoint='never'",
     "that doesn't require gradient": "a forward that will be recomputed keeps no graph; a hook on its activations "
     "needs `if output.requires_grad`, or the pipe checkpoint='never'",
+    "must be Tensor, not tuple": _A_TUPLE,
+    "'tuple' object has no attribute": _A_TUPLE,
     "under selective activation checkpoint": "create_selective_checkpoint_contexts stores what serves one backward, "
     "but zero bubble makes it in two, I and W; take another schedule, leave context_fn out, or checkpoint a part "
     "without weights",
@@ -405,7 +411,7 @@ def what_it_means(error: BaseException, samples: int = 0, of: int = 0) -> str | 
 
     samples, of: those of the micro-batch, and of the mini-batch, where an op of a micro-batch has failed.
     """
-    words = str(error) if isinstance(error, (RuntimeError, ValueError)) else ""
+    words = str(error) if isinstance(error, (RuntimeError, ValueError, TypeError, AttributeError)) else ""
     if (
         samples != of
         and re.search(rf"([\[(]|size ){of}(?!\d)", words)

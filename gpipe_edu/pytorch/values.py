@@ -47,6 +47,16 @@ def check(value: object, what: str) -> Value:
     raise TypeError(f"{what} is {got}; it must be a tensor or a tuple of tensors{do}")
 
 
+def not_in_pieces(value: object, what: str) -> Value:
+    """`check` of what a call was given. Raises TypeError also for a list, as of micro-batches that were cut before."""
+    if isinstance(value, list):
+        raise TypeError(
+            f"{what} is a list; give the whole mini-batch, a tensor, which is cut into micro-batches here, and several "
+            "tensors for each sample as a tuple"
+        )
+    return check(value, what)
+
+
 def shown(argument: object) -> str:
     """An argument as an error quotes it: a tensor by its shape, anything long by its beginning."""
     if isinstance(argument, Tensor):

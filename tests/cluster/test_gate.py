@@ -258,7 +258,7 @@ ONLY_HERE = {
     "a layer on meta": (with_layers(nn.Linear(5, 5, device="meta")), "2.weight is on the device meta, where it has no"),
     "a schedule with R": (with_options(schedule=ge.gpipe(2, 4, recompute="early")), "the schedule has R"),
     "too few ranks": (with_options(schedule=ge.gpipe(3, 4)), "has 3 devices, but this pipeline has 2 ranks"),
-    "an example in a list": (with_options(example=[1]), "TypeError: the example is list"),
+    "an example in a list": (with_options(example=[1]), "TypeError: the example is a list; give the whole mini-batch"),
     "an example of other samples": (with_options(example=NUMBERS), "stage 0 can't be run with samples of shape (3,)"),
     "a device without numbers": (with_options(device="meta"), "ValueError: device is 'meta', where weights would lose"),
     "a stage without layers": (with_options(balance=(3, 0)), "balance is (3, 0), and each stage needs a layer; take"),

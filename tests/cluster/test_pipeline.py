@@ -100,7 +100,7 @@ def test_a_mini_batch_that_does_not_fit_is_refused_on_every_rank(group):
         assert "x has 13 samples and y 5" in labels
         assert "x has [0] samples" in nothing
         assert "give y.detach()" in gradient
-        assert "x is list" in form
+        assert "x is a list; give the whole mini-batch" in form
         assert "x has 13 samples and y 5" in second
         assert "y is dict" in named
 

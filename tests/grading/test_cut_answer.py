@@ -81,6 +81,35 @@ def test_what_a_loop_a_call_or_a_with_has_made_comes_along():
     assert answer.notes == ()
 
 
+def test_what_a_match_has_bound_comes_along():
+    answer, function = made(
+        "match [1, 2, 3]:\n    case [first, *others]:\n        pass",
+        "match {'K': 4, 'M': 8}:\n    case {'K': four, **rest}:\n        pass",
+        "match (5, 6):\n    case (5, int()) as pair if pair:\n        unused = 1\n    case whatever:\n        pass",
+        "match 7:\n    case nobody_asks:\n        pass",
+        "def clock(K, M):\n    return first, others, four, rest, pair",
+    )
+    assert function(1, 1) == (1, [2, 3], 4, {"M": 8}, (5, 6))
+    assert len(answer.parts) == 4
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+@pytest.mark.parametrize("stub", ["", "def clock(K, M):\n    raise NotImplementedError"])
+def test_an_answer_in_a_cell_that_does_not_run_is_told(kind, stub):
+    text = Cell(kind, "My answer:\n```python\ndef clock(K, M):\n    return []\n```", "code cell 1", "")
+    answer = cut_answer(CLOCK_TASK, [*cells("x = 1"), text, *(cells(stub) if stub else [])])
+    assert answer.state == ("unwritten" if stub else "missing")
+    assert answer.notes[0].startswith(
+        f"clock is in a {'Markdown' if kind == 'markdown' else 'raw'} cell after code cell 1"
+    )
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+def test_the_answer_s_own_cell_may_be_the_one_that_does_not_run(kind):
+    answer = cut_answer(CLOCK_TASK, [Cell(kind, "clock = lambda K, M: []", "code cell 1", "ex02-clock-answer")])
+    assert (answer.state, len(answer.notes)) == ("missing", 1)
+
+
 def test_a_definition_that_fails_is_told():
     answer = cut_answer(CLOCK_TASK, cells("@lost\ndef helper():\n    pass", "def clock(K, M):\n    return helper()"))
     with pytest.raises(NameError, match="lost"):

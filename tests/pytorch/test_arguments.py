@@ -88,7 +88,7 @@ X, Y = torch.zeros(2, 8, 4, dtype=torch.float64)
         (ValueError, "8 samples and y has 7", X, Y[:7], bench.mse, {}),
         (ValueError, "y has 16", X, torch.zeros(16, 4), bench.mse, {}),
         (TypeError, "y is NoneType", X, None, bench.mse, {}),
-        (TypeError, "y is list", X, [0] * 8, bench.mse, {}),
+        (TypeError, "y is a list; give the whole mini-batch", X, [0] * 8, bench.mse, {}),
         (TypeError, "one value", X, Y, lambda o, y: o - y, {}),
         (TypeError, "float", X, Y, lambda o, y: 1.0, {}),
         (TypeError, "NoneType", X, Y, lambda o, y: None, {}),
@@ -215,3 +215,19 @@ def test_other_shapes_that_do_not_fit_are_not(layer):
     with pytest.raises(RuntimeError) as caught:
         GPipe(nn.Sequential(nn.Linear(4, 4), layer), 2, 4)(X)
     assert not any("here 2 of" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("call", ["forward", "step"])
+@pytest.mark.parametrize(
+    ("pieces", "error", "words"),
+    [
+        (list(X.split(2)), TypeError, "the input is a list; give the whole mini-batch"),
+        (X.split(2), TypeError, "in place of micro-batches that were cut before, give the whole mini-batch"),
+        (X.split(3), ValueError, "micro-batches are cut here, so give the whole mini-batch"),
+    ],
+)
+def test_micro_batches_that_were_cut_before_are_told(call, pieces, error, words):
+    pipe = GPipe(bench.mlp(), 2, 4)
+    with pytest.raises(error) as found:
+        pipe(pieces) if call == "forward" else pipe.step(pieces, X, bench.mse)
+    assert words in "\n".join([str(found.value), *getattr(found.value, "__notes__", [])])
