@@ -183,7 +183,7 @@ def _tried(stage: StageLayers, boundary: Boundary, device: torch.device, rows: i
             if fill is _like_data:  # of it, since PyTorch's words about "meta" say nothing of the layer
                 failure = error
     meaning = what_it_means(failure, rows, samples)
-    if isinstance(failure, (TypeError, ValueError)) and not meaning:
+    if type(failure) in (TypeError, ValueError) and not meaning:  # one of a class of its own may not travel
         raise failure
     first = (str(failure).strip() or "no words").splitlines()[0]
     raise ValueError(

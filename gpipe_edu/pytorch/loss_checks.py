@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,21 +36,28 @@ class LossChecks:
     def __init__(self, enabled: bool, instead: str = "") -> None:
         self._looks, self._instead = enabled, instead
         self._steps = 0
-        self._step: StepChecks | None = None
+        self._step: weakref.ref[StepChecks] | None = None
+        """Weak, so that nothing is kept of a step that fails."""
 
     def of_step(self, loss_fn: Callable[..., Any], weights: Sequence[float], named: str | None) -> StepChecks | None:
         """Those of the next step, whose micro-batches have these weights; None where nothing is to be looked at."""
         self._steps += 1
-        looks = self._looks and named and len(weights) > 1 and self._steps & (self._steps - 1) == 0
-        self._step = StepChecks(loss_fn, weights, named == "mean") if looks else None
-        return self._step
+        self._step = None
+        if not (self._looks and named and len(weights) > 1 and self._steps & (self._steps - 1) == 0):
+            return None
+        step = StepChecks(loss_fn, weights, named == "mean")
+        self._step = weakref.ref(step)
+        return step
 
     def tell(self) -> None:
         """Warn, once, of what the step has found."""
-        if self._step is not None and (found := self._step.uneven() or self._step.apart()):
+        step, self._step = self._step and self._step(), None
+        if step is not None and (found := step.found()):
             self._looks = False
             warnings.warn(f"{found}{self._instead}; check_loss=False says that you know", stacklevel=4)
-        self._step = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_step": None}
 
 
 class StepChecks:
@@ -57,6 +65,8 @@ class StepChecks:
 
     def __init__(self, loss_fn: Callable[..., Any], weights: Sequence[float], means: bool) -> None:
         self._loss_fn, self._weights, self._means = loss_fn, weights, means
+        self._plain: Any = getattr(loss_fn, "_orig_mod", getattr(loss_fn, "_torchdynamo_orig_callable", loss_fn))
+        """Without torch.compile, which would compile it anew for two micro-batches."""
         self._counted: dict[int, list[Tensor]] = {}
         """By micro-batch, what each call of cross entropy averaged over."""
         self._shares: list[_Share] = []
@@ -69,8 +79,9 @@ class StepChecks:
         """
         if m in self._counted:
             return self._loss_fn(output, target)
-        compiled = hasattr(self._loss_fn, "_torchdynamo_orig_callable") or hasattr(self._loss_fn, "_orig_mod")
-        if compiled or torch_private.disabled_torch_function is None:  # a compiler would see the watch, too
+        if (
+            self._plain is not self._loss_fn or torch_private.disabled_torch_function is None
+        ):  # a compiler would see the watch, too
             self._counted[m] = []
             loss = self._loss_fn(output, target)
         else:
@@ -81,7 +92,13 @@ class StepChecks:
             self._shares.append(_Share(_each(Tensor.detach, output), target, loss.detach(), self._weights[m]))
         return loss
 
-    def uneven(self) -> str:
+    def found(self) -> str:
+        """What is wrong, "" if nothing is. What was kept for that is dropped."""
+        found = self._uneven() or self._apart()
+        self._shares.clear()
+        return found
+
+    def _uneven(self) -> str:
         """What is wrong where cross entropy averaged over something else than micro-batches are weighted by; "" if
         nothing."""
         calls = [self._counted[m] for m in sorted(self._counted)]
@@ -102,7 +119,7 @@ class StepChecks:
                 )
         return ""
 
-    def apart(self) -> str:
+    def _apart(self) -> str:
         """What is wrong where the loss does not separate; "" if nothing is."""
         if len(self._shares) < 2 or not all(math.isfinite(float(share.loss)) for share in self._shares):
             return ""
@@ -111,8 +128,8 @@ class StepChecks:
         parts = float(one.loss) * one.weight, float(other.loss) * other.weight
         cuda = [one.loss.device] if one.loss.device.type == "cuda" else []
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=cuda), as_before(self._loss_fn):
-                joined = float(self._loss_fn(_joined(one.output, other.output), _joined(one.target, other.target)))
+            with torch.no_grad(), torch.random.fork_rng(devices=cuda), as_before(self._plain):
+                joined = float(self._plain(_joined(one.output, other.output), _joined(one.target, other.target)))
                 if _close(sum(parts), joined * total, parts, 0.03, one) or self._is_noise(one, other, total):
                     return ""
         except Exception:  # it may count on the size of a micro-batch
@@ -132,11 +149,11 @@ class StepChecks:
             share._replace(output=_double(share.output), target=_double(share.target)) for share in (one, other)
         )
         try:
-            values = [self._loss_fn(share.output, share.target) for share in (first, second, second)]
-            joined = self._loss_fn(_joined(first.output, second.output), _joined(first.target, second.target))
+            values = [self._plain(share.output, share.target) for share in (first, second, second)]
+            joined = self._plain(_joined(first.output, second.output), _joined(first.target, second.target))
         except Exception:  # it may have weights of another type
-            values = [one.loss, other.loss, self._loss_fn(other.output, other.target)]
-            joined = self._loss_fn(_joined(one.output, other.output), _joined(one.target, other.target))
+            values = [one.loss, other.loss, self._plain(other.output, other.target)]
+            joined = self._plain(_joined(one.output, other.output), _joined(one.target, other.target))
         parts = float(values[0]) * one.weight, float(values[1]) * other.weight
         of_one_kind = one._replace(loss=values[0])
         again = _close(parts[1], float(values[2]) * other.weight, parts, 0.3, of_one_kind)

@@ -53,7 +53,10 @@ def make_heads(
     M, N = len(sizes), sum(sizes)
     targets = split_batch(y, M)
     if sizes_of(targets) != list(sizes):
-        raise ValueError(f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both")
+        raise ValueError(
+            f"x has {N} samples and y has {sum(sizes_of(targets))}; give the same number of both, those of the whole "
+            "mini-batch, which is cut into micro-batches here"
+        )
     named = reduction if isinstance(reduction, str) else None
     if named == "mean":
         counts: Sequence[float] = target_counts(loss_fn, y, targets) or sizes

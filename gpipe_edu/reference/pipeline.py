@@ -85,7 +85,10 @@ def train_pipeline(
     x = np.asarray(x, dtype=np.float64)
     N = len(x)
     if N == 0 or len(y) != N:
-        raise ValueError(f"x has {N} samples and y has {len(y)}; give the same number of both, at least one")
+        raise ValueError(
+            f"x has {N} samples and y has {len(y)}; give the same number of both, at least one, those of the whole "
+            "mini-batch, which is cut into micro-batches here"
+        )
     schedule = schedule.first(N)
     K, M = schedule.stages, schedule.micro_batches
     counts = _balance(layers, K, balance)

@@ -229,5 +229,10 @@ def test_other_shapes_that_do_not_fit_are_not(layer):
 def test_micro_batches_that_were_cut_before_are_told(call, pieces, error, words):
     pipe = GPipe(bench.mlp(), 2, 4)
     with pytest.raises(error) as found:
-        pipe(pieces) if call == "forward" else pipe.step(pieces, X, bench.mse)
+        pipe(pieces) if call == "forward" else pipe.step(pieces, X[:2], bench.mse)
     assert words in "\n".join([str(found.value), *getattr(found.value, "__notes__", [])])
+
+
+def test_a_target_of_the_whole_mini_batch_beside_pieces_is_told():
+    with pytest.raises(ValueError, match=r"x has 2 samples and y has 8; .* those of the whole mini-batch"):
+        GPipe(bench.mlp(), 2, 4).step(X.split(2), X, bench.mse)

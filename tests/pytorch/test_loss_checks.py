@@ -1,5 +1,7 @@
 """A loss that gives something else in micro-batches than for all samples is named, and no other."""
 
+import copy
+import pickle
 import warnings
 
 import pytest
@@ -12,10 +14,10 @@ from tests import losses
 from tests.losses import ALIKE, APART, NUMBERS, UNEVEN, M
 
 
-def said(loss, y, steps=1, schedule="1f1b", reduction="mean", **options):
+def said(loss, y, steps=1, schedule="1f1b", reduction="mean", pipe=None, **options):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        pipe = GPipe(losses.net(), 2, M, schedule=schedule, **options)
+        pipe = pipe or GPipe(losses.net(), 2, M, schedule=schedule, **options)
         for _ in range(steps):
             pipe.step(NUMBERS, y, loss, reduction)
     return [str(one.message) for one in found]
@@ -100,3 +102,32 @@ def test_gradients_are_what_they_are_without_a_look():
     pipe.step(NUMBERS, NUMBERS, F.mse_loss)
     for one, other in zip(expected.parameters(), pipe.parameters(), strict=True):
         assert torch.allclose(one.grad, other.grad, atol=1e-12)
+
+
+def test_a_failed_step_leaves_nothing_that_a_copy_or_a_file_could_not_have():
+    def loss(output, y):
+        if y[0, 0] == NUMBERS[8, 0]:
+            raise KeyError("third")
+        return F.mse_loss(output, y)
+
+    pipe = GPipe(losses.net(), 2, M)
+    with pytest.raises(KeyError):
+        pipe.step(NUMBERS, NUMBERS, loss)
+    assert len(said(*APART["a correlation"], pipe=pickle.loads(pickle.dumps(pipe)))) == 1  # its second step
+    assert len(said(*APART["a correlation"], pipe=copy.deepcopy(pipe))) == 1
+
+
+def test_a_compiled_loss_is_compared_as_it_was_before_and_not_compiled_for_that():
+    compiled = {}
+    for check in (True, False):
+        torch.compiler.reset()
+        graphs = []
+
+        def count(graph, _, graphs=graphs):
+            graphs.append(graph)
+            return graph
+
+        told = said(torch.compile(APART["a correlation"][0], backend=count), NUMBERS, check_loss=check)
+        assert len(told) == int(check)
+        compiled[check] = len(graphs)
+    assert compiled[True] == compiled[False] > 0
