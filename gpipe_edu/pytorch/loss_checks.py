@@ -51,7 +51,8 @@ class LossChecks:
 
     def tell(self) -> None:
         """Warn, once, of what the step has found."""
-        step, self._step = self._step and self._step(), None
+        step = None if self._step is None else self._step()
+        self._step = None
         if step is not None and (found := step.found()):
             self._looks = False
             warnings.warn(f"{found}{self._instead}; check_loss=False says that you know", stacklevel=4)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -63,13 +63,17 @@ def as_before(function: object) -> Iterator[None]:
             yield
         return
     held: list[Any] = []
+    found: list[Any]
     functions, seen = [function], set[int]()
     while functions:
         one = functions.pop()
         if id(one) not in seen and not isinstance(one, nn.Module):
             seen.add(id(one))
             inner = getattr(one, "__func__", getattr(one, "func", one))
-            found = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or ()]
+            found = []
+            for cell in getattr(inner, "__closure__", None) or ():
+                with suppress(ValueError):  # a name that has no value yet
+                    found.append(cell.cell_contents)
             held += [*found, getattr(one, "__dict__", None), getattr(getattr(one, "__self__", None), "__dict__", None)]
             functions += [*filter(callable, found), *([] if inner is one else [inner])]
     parts = [(part, copy(part)) for part in _reached(held, into_objects=False) if isinstance(part, _CONTAINERS)]

@@ -195,6 +195,19 @@ def of_another_shape():
     return ""
 
 
+def experts(give):
+    """How far gradients and a prediction are from one device's, where each stage has a mixture of experts."""
+    torch.manual_seed(0)
+    net = nn.Sequential(*(nn.Sequential(Experts(give), nn.Tanh()) for _ in range(2))).double()
+    x = torch.randn(5, 3, 6, generator=torch.Generator().manual_seed(1)).double()
+    single, pipeline = copy.deepcopy(net), Pipeline(net, ge.gpipe(2, 2, recompute="late"), squares, x)
+    squares(single(x), x).backward()
+    pipeline.step(x, x)
+    found = pipeline.predict(x)
+    off = 0.0 if found is None else float((found - single(x)).abs().max())
+    return max(off, apart(pipeline, single))
+
+
 class Apply(nn.Module):
     def __init__(self, function):
         super().__init__()

@@ -160,6 +160,12 @@ def test_gradients_are_those_of_one_device(group, builders):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("give", [Experts.by_where, Experts.by_nonzero, Experts.by_mask, Experts.sorted_by_expert])
+def test_experts_train_as_on_one_device(group, give):
+    assert max(run(group, 2, looking.experts, give)) < 1e-10
+
+
+@pytest.mark.slow
 def test_a_shape_that_numbers_decide_is_named(group):
     for said in run(group, 1, looking.of_another_shape):
         assert "stage 0 gives shape (4,) and type torch.float64 now, and gave shape (5,)" in said
