@@ -196,8 +196,8 @@ class _Counts(TorchFunctionMode):
         label_smoothing: float = 0.0,
     ) -> None:
         if reduction == "mean" and size_average is not False and reduce is not False and not differentiable(target):
-            counts = target != ignore_index
-            self.found.append(counts.sum() if weight is None else weight[target[counts]].sum())
+            counts = target != ignore_index  # used so that no GPU is waited for
+            self.found.append(counts.sum() if weight is None else (weight[target.where(counts, 0)] * counts).sum())
 
 
 def _each(function: Callable[[Tensor], Tensor], value: Any) -> Any:
