@@ -79,7 +79,7 @@ def test_the_model_and_the_random_state_stay_as_they_are(skipping):
         ({"net": nn.Linear(2, 2)}, TypeError, "net is a Linear; it must be an nn.Sequential"),
         ({"balance": (8,), "net": nn.Sequential(nn.Linear(4, 4))}, ValueError, r"balance is \(8,\)"),
         ({"balance": (3, 1, 2, 1)}, ValueError, "places 7 layers on 4 stages; net has 8 layers"),
-        ({"balance": (4, 0, 2, 2)}, ValueError, "balance is 0"),
+        ({"balance": (4, 0, 2, 2)}, ValueError, "each stage needs a layer"),
         ({"sample": [1, 2]}, TypeError, "the sample is list"),
         ({"net": nn.Sequential(Stash("a"), nn.Linear(4, 4)), "balance": (1, 1)}, ValueError, "stashed but never taken"),
     ],
