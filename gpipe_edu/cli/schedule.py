@@ -106,7 +106,7 @@ def run(
     """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run.
 
     A file has a line per device, such as F0 F1 B1 B0, or is PyTorch's pipeline
-    CSV, or an order written by zero bubble, Megatron-LM or torchgpipe.
+    CSV, or an order written by zero bubble or Megatron-LM.
     """
     console = Console(highlight=False)
     with bad_arguments():

@@ -11,7 +11,7 @@ text is.
 
 from .doctor import CODES, Problem, ScheduleError
 from .op import KINDS, Op
-from .other_orders import read_clocks, read_megatron_order, read_zero_bubble
+from .other_orders import read_megatron_order, read_zero_bubble
 from .reading import looks_like_schedule, read_schedule_text
 from .recipes import (
     breadth_first,
@@ -44,7 +44,6 @@ __all__ = [
     "looks_like_schedule",
     "naive",
     "one_f_one_b",
-    "read_clocks",
     "read_megatron_order",
     "read_schedule_text",
     "read_zero_bubble",

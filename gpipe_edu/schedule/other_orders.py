@@ -1,7 +1,7 @@
 """Orders as other projects write them down, read as schedules.
 
-Each says less than a schedule does: the micro-batches are counted instead of named, or the backwards are left to
-autograd. What an order leaves out is what its own project makes of it.
+Each says less than a schedule does: Megatron-LM counts the micro-batches instead of naming them, and zero bubble does
+not say which stage a device's second chunk is. What an order leaves out is what its own project makes of it.
 """
 
 from __future__ import annotations
@@ -87,23 +87,3 @@ def read_megatron_order(order: Sequence[Sequence[int]], name: str = "") -> Sched
             done[number] += 1
         rows.append(row)
     return Schedule(rows, name=name)
-
-
-def read_clocks(clocks: Sequence[Sequence[tuple[int, int]]], name: str = "") -> Schedule:
-    """torchgpipe's clock cycles, lists of (micro-batch, partition): the forwards of each cycle, which run side by side.
-
-    The backwards are autograd's there: all forwards in reverse. So `clock_cycles(M, K)` is `gpipe(K, M)`.
-
-    Raises ValueError for anything but such pairs, TypeError for a pair of anything but whole numbers.
-    """
-    forwards = []
-    for number, cycle in enumerate(clocks):
-        for pair in cycle if isinstance(cycle, (list, tuple)) else [cycle]:
-            if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
-                raise ValueError(
-                    f"clocks[{number}] has {pair!r}; it must be a micro-batch and its partition, as (0, 1)"
-                )
-            forwards.append(Op("F", *pair))
-    K = 1 + max((op.stage for op in forwards), default=-1)
-    rows = [[op for op in forwards if op.stage == k] for k in range(K)]
-    return Schedule([row + [Op("B", op.micro_batch, op.stage) for op in reversed(row)] for row in rows], name=name)

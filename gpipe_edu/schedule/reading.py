@@ -6,25 +6,23 @@ still taken for a schedule, and answered as one.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from .doctor import Problem, ScheduleError
-from .other_orders import ZERO_BUBBLE_WORD, read_clocks, read_megatron_order, read_zero_bubble
+from .other_orders import ZERO_BUBBLE_WORD, read_megatron_order, read_zero_bubble
 from .pipeline_csv import is_pipeline_csv
 from .schedule import Schedule
 
 _WORD_SHAPED: Final = re.compile(r"[A-Za-z]\d+(?:@\d+)?", re.ASCII)
 _ZERO_BUBBLE_ONLY: Final = re.compile(r"[fbwr]\d+|[sr][fb]\d+", re.ASCII)
 _NUMBERS: Final = re.compile(r"[\[\]\s,\d-]*-\s*\d[\[\]\s,\d-]*", re.ASCII)
-_CLOCKS: Final = re.compile(r"\s*\[\s*\[\s*\(\s*\d+\s*,\s*\d+\s*\)", re.ASCII)
 
 
 def looks_like_schedule(text: str) -> bool:
     """Whether `text` is meant as a schedule, with mistakes or without: the written form, PyTorch's pipeline CSV, or an
-    order as zero bubble, Megatron-LM (numbers, a line a rank) or torchgpipe ([[(0, 0)], [(1, 0), (0, 1)], ...]) has it.
+    order as zero bubble or Megatron-LM (numbers, a line a rank) has it.
     """
     return any(form.fits(text) for form in _FORMS)
 
@@ -76,14 +74,6 @@ def _numbers(text: str, name: str) -> Schedule:
         raise ScheduleError([Problem("unreadable", str(error), None)]) from None
 
 
-def _cycles(text: str, name: str) -> Schedule:
-    try:
-        return read_clocks(ast.literal_eval(text.strip()), name)
-    except (ValueError, TypeError, SyntaxError) as error:
-        message = f"the clock cycles cannot be read: {error}; each is a list of (micro-batch, partition)"
-        raise ScheduleError([Problem("unreadable", message, None)]) from None
-
-
 class _Form(NamedTuple):
     fits: Callable[[str], object]
     read: Callable[[str, str], Schedule]
@@ -94,6 +84,5 @@ _FORMS: Final = (
     _Form(_is_zero_bubble, read_zero_bubble),
     _Form(_is_written, Schedule.parse),
     _Form(_NUMBERS.fullmatch, _numbers),
-    _Form(_CLOCKS.match, _cycles),
 )
 """What each form is known by, and how it is read; the first that fits counts."""

@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu import Op
-from gpipe_edu.schedule import read_clocks, read_megatron_order, read_zero_bubble
+from gpipe_edu.schedule import read_megatron_order, read_zero_bubble
 from tests.each import each
 
 
@@ -68,23 +67,3 @@ def test_what_is_no_chunk_is_named():
         read_megatron_order([[1, -1], [1, -1, 0]])
     with pytest.raises(TypeError, match=r"order\[0\]\[0\] is 'one'"):
         read_megatron_order([["one"]])
-
-
-def cycles(M, K):
-    """torchgpipe's, by what its paper says: in cycle c partition k has micro-batch c - k."""
-    return [[(c - k, k) for k in range(K) if 0 <= c - k < M] for c in range(M + K - 1)]
-
-
-@each("K, M", [(1, 1), (2, 4), (4, 2), (5, 7)])
-def test_clock_cycles_are_gpipe(K, M):
-    assert read_clocks(cycles(M, K)) == ge.gpipe(K, M)
-
-
-def test_clocks_that_cannot_be_read_or_run_are_refused():
-    with pytest.raises(ValueError, match=r"clocks\[0\] has \(1, 2, 3\)"):
-        read_clocks([[(1, 2, 3)]])
-    with pytest.raises(ValueError, match=r"clocks\[1\] has 5"):
-        read_clocks([[(0, 0)], [5]])
-    with pytest.raises(ValueError, match=r"clocks\[0\] has 5"):
-        read_clocks([5])
-    assert read_clocks([[(0, 0)], [(1, 1), (1, 0)]]).problems()[0].op == Op("F", 0, 1)
