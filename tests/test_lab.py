@@ -5,11 +5,8 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -17,74 +14,41 @@ import pytest
 
 from tests.processes import PATIENCE
 
-from . import ports
+from .browser import servers
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def command_of_make_lab(port, folder):
+def command_of_make_lab():
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlab:")[2].partition("\n\n")[0]
-    line = next(line for line in recipe.splitlines() if " lab " in line)
-    words = shlex.split(line.strip().removeprefix("@").replace("$(PORT)", str(port)))
+    words = next(shlex.split(line) for line in recipe.splitlines() if " lab " in line)
     assert words[0].endswith("/python")
-    return [sys.executable, *words[1:], "--folder", str(folder)]
+    assert words[-2:] == ["--port", "$(PORT)"]
+    return words[2:-2]
 
 
-@pytest.fixture
-def server(tmp_path):
-    """The address of a running JupyterLab whose settings and caches are in a temporary folder."""
-    port, token = ports.free(), "course"
-    folders = {
-        name: str(tmp_path / name)
-        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "HOME")
-    }
-    extra = ["--no-browser", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
-    log = (tmp_path / "log").open("wb")
-    process = subprocess.Popen(
-        [*command_of_make_lab(port, tmp_path / "work"), *extra],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **folders},
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and process.poll() is None:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status?token={token}", timeout=5)
-                break
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.2)
-        else:
-            pytest.fail((tmp_path / "log").read_text())
-        yield f"http://127.0.0.1:{port}", token, tmp_path / "log"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        log.close()
+def test_the_first_notebook_is_served_and_its_address_is_printed(tmp_path):
+    command = [*command_of_make_lab(), "--folder", str(tmp_path / "work")]
+    with servers.lab(tmp_path, command) as (address, log):
 
+        def ask(path):
+            with urllib.request.urlopen(f"{address}{path}?token={servers.TOKEN}") as answer:
+                assert answer.status == 200
+                return answer.read()
 
-def test_the_first_notebook_is_served_and_its_address_is_printed(server):
-    address, token, log = server
-    with urllib.request.urlopen(f"{address}/api/contents/notebooks/00_start_here.ipynb?token={token}") as answer:
-        notebook = json.load(answer)
-    assert notebook["type"] == "notebook"
-    assert notebook["content"]["cells"][0]["source"].startswith("# Start here")
-    with urllib.request.urlopen(f"{address}/lab/tree/notebooks/00_start_here.ipynb?token={token}") as page:
-        assert page.status == 200
-    for plugin, name, expected in (
-        ("@jupyter-widgets/jupyterlab-manager:plugin", "saveState", True),
-        ("@jupyterlab/apputils-extension:notification", "fetchNews", "false"),
-    ):
-        with urllib.request.urlopen(f"{address}/lab/api/settings/{plugin}?token={token}") as answer:
-            assert json.load(answer)["schema"]["properties"][name]["default"] == expected
-    printed = log.read_text()
+        notebook = json.loads(ask("/api/contents/notebooks/00_start_here.ipynb"))
+        assert notebook["type"] == "notebook"
+        assert notebook["content"]["cells"][0]["source"].startswith("# Start here")
+        ask("/lab/tree/notebooks/00_start_here.ipynb")
+        for plugin, name, expected in (
+            ("@jupyter-widgets/jupyterlab-manager:plugin", "saveState", True),
+            ("@jupyterlab/apputils-extension:notification", "fetchNews", "false"),
+        ):
+            settings = json.loads(ask(f"/lab/api/settings/{plugin}"))
+            assert settings["schema"]["properties"][name]["default"] == expected
+        printed = log.read_text()
     assert re.search(rf"{address}\S*/notebooks/00_start_here.ipynb", printed), printed
 
 

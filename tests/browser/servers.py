@@ -65,6 +65,14 @@ def jupyter(folder):
 
 
 @contextlib.contextmanager
+def lab(folder, command):
+    """The course as `make lab` serves it by its `command`: gives its address and the file of what it prints."""
+    command = [*command, "--no-browser", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}"]
+    with _server(folder, command, "--port={}", "/api", os.environ) as address:
+        yield address, folder / ".home" / "server.log"
+
+
+@contextlib.contextmanager
 def classroom(folder):
     """The puzzle alone, as the command serves it: gives its address."""
     command = ["gpipe_edu", "classroom", "--no-browser", "--Voila.ip=127.0.0.1"]
