@@ -6,7 +6,6 @@ doctor's.
 
 import json
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -202,6 +201,24 @@ def test_the_largest_that_a_recipe_makes_the_box_takes(host, judge):  # noqa: F8
     assert judge(rows)["says"] == said_of(ge.simulate(ge.gpipe(10, 250)))
 
 
+def test_pytorchs_csv_may_be_pasted_and_the_letters_of_old_releases_are_said_aloud(judge):
+    value = judge(ge.zero_bubble(2, 3).to_csv())
+    assert value["says"] == said_of(ge.simulate(ge.zero_bubble(2, 3), ge.Costs()))
+    value = judge("0F0,0B0,0W0\n1F0,1B0,1W0")
+    assert value["says"].startswith("The file has the letters of PyTorch before 2.6")
+    assert value["says"].endswith(said_of(ge.simulate(ge.zero_bubble(2, 1))))
+    assert judge("0F0," * (MOST_OPS + 1))["says"].startswith("The box has")
+    assert "so PyTorch 2.13 prints" in judge("0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B1")["says"]
+
+
+def test_a_typed_schedule_is_a_csv_or_says_why_there_is_none(host):  # noqa: F811
+    made = host.ask("csv", rows=TWO)["value"]
+    assert made["csv"] == ge.one_f_one_b(2, 2).to_csv()
+    assert made["flags"].endswith("--parallelism.pipeline_parallel_schedule_csv schedule.csv")
+    assert host.ask("csv", rows=DEADLOCK)["value"] == {"refused": doctor(DEADLOCK).message}
+    assert "no letter for a recompute" in host.ask("csv", rows=str(ge.gpipe(2, 2, "early")))["value"]["refused"]
+
+
 @pytest.fixture
 def open_box(new_context, address, host):  # noqa: F811
     """`open_box(mark)`: the explorer's page in a fresh browser. `.asked` are the calls of Python, in order."""
@@ -248,14 +265,19 @@ def shown(page):
     return page.input_value("#rows"), costs, words, chart, page.inner_text("#keep")
 
 
-def test_the_first_chart_is_there_before_python_and_can_be_explored(open_box):
+def test_the_first_chart_is_there_before_python_which_is_asked_once_for_what_is_typed_meanwhile(open_box):
     page = open_box(up=False)
     assert page.inner_text("#says") == said_of(ge.simulate(ge.Schedule.parse(ROWS)))
     page.focus("#chart .ge-lanes")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#chart .ge-explain:has-text('Waited for')")
-    page.check('#chart [data-toggle="critical"]')
-    page.wait_for_selector("#chart .ge-route")
+    page.focus("#rows")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("F0 F1 B0 B1")
+    page.evaluate("startPython()")
+    says(page, said_of(ge.simulate(ge.gpipe(1, 2))))
+    asked = [call["with"]["rows"] for call in page.asked if call["call"] == "schedule"]
+    assert asked == ["F", "F0 F1 B0 B1"], "what stood there when Python was asked first, and what stands there now"
     assert page.problems == []
 
 
@@ -265,251 +287,58 @@ def test_each_keystroke_is_judged_and_the_chart_stays_while_it_is_wrong(open_box
     page.wait_for_selector("#says.stuck")
     assert page.text_content("#says") == doctor(DEADLOCK).message
     assert page.locator("#chart .ge-never").count() == 6 + 1, "and one in the legend"
-    box = page.inner_text(".box")
-    assert box.count(doctor(DEADLOCK).message.split("\n")[0]) == 1, "the doctor's sentence is there once"
     drawn = page.inner_html("#chart .ge-base")
     page.fill("#rows", "F0 F1 B0 Z")
     page.wait_for_selector("#chart.old")
     assert page.inner_html("#chart .ge-base") == drawn
-    page.fill("#rows", TWO)
-    page.wait_for_selector("#says:not(.stuck)")
-    assert not page.query_selector("#chart.old")
-    assert page.locator("#chart .ge-never").count() == 0
-    assert page.problems == []
-
-
-def test_pytorchs_csv_may_be_pasted_and_the_letters_of_old_releases_are_said_aloud(judge):
-    value = judge(ge.zero_bubble(2, 3).to_csv())
-    assert value["says"] == said_of(ge.simulate(ge.zero_bubble(2, 3), ge.Costs()))
-    value = judge("0F0,0B0,0W0\n1F0,1B0,1W0")
-    assert value["says"].startswith("The file has the letters of PyTorch before 2.6")
-    assert value["says"].endswith(said_of(ge.simulate(ge.zero_bubble(2, 1))))
-    assert judge("0F0," * (MOST_OPS + 1))["says"].startswith("The box has")
-    assert "so PyTorch 2.13 prints" in judge("0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B1")["says"]
-
-
-def test_a_typed_schedule_is_a_csv_or_says_why_there_is_none(host):  # noqa: F811
-    made = host.ask("csv", rows=TWO)["value"]
-    assert made["csv"] == ge.one_f_one_b(2, 2).to_csv()
-    assert made["flags"].endswith("--parallelism.pipeline_parallel_schedule_csv schedule.csv")
-    assert host.ask("csv", rows=DEADLOCK)["value"] == {"refused": doctor(DEADLOCK).message}
-    assert "no letter for a recompute" in host.ask("csv", rows=str(ge.gpipe(2, 2, "early")))["value"]["refused"]
-
-
-def test_it_is_downloaded_with_the_line_for_torchtitan_beside(open_box):
-    page = open_box()
-    page.fill("#rows", TWO)
-    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO))))
-    with page.expect_download() as saved:
-        page.click("#csv")
-    assert saved.value.suggested_filename == "schedule.csv"
-    assert Path(saved.value.path()).read_text() == ge.one_f_one_b(2, 2).to_csv()
-    assert page.inner_text("#flags").startswith("torchtitan takes it with --parallelism.pipeline_parallel_degree 2")
-    page.fill("#rows", DEADLOCK)
-    assert page.inner_text("#flags") == ""
-    page.click("#csv")
-    page.wait_for_selector("#flags:has-text('No CSV: deadlock')")
-    assert page.problems == []
-
-
-def test_what_is_stuck_tells_why_when_it_is_looked_at(open_box):
-    page = open_box("#s=" + quote(DEADLOCK))
-    page.wait_for_selector("#chart .ge-never")
-    page.focus("#chart .ge-lanes")
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector("#chart .ge-explain:has-text('B0: backward of micro-batch 0, stage 0.')")
-    assert "B0 on device 1 (which never runs)" in page.inner_text("#chart .ge-explain")
-
-
-def test_costs_are_judged_and_those_of_ops_that_are_not_there_are_not_offered(open_box):
-    page = open_box()
-    page.fill("[data-cost=F]", "3")
-    says(page, said_of(ge.simulate(ge.Schedule.parse(ROWS), ge.Costs(F=3))))
-    page.fill("[data-cost=F]", "3 three")
-    says(page, "F has 'three'")
-    assert page.is_visible("#chart.old")
-    assert not page.is_visible("[data-cost=W]")
-    page.fill("[data-cost=F]", "1")
     page.fill("#rows", str(ge.zero_bubble(2, 3)))
     page.fill("[data-cost=W]", "0.5")
     says(page, said_of(ge.simulate(ge.zero_bubble(2, 3), ge.Costs(W=0.5))))
-    assert not page.is_visible("[data-cost=C]")
-    page.fill("#rows", str(ge.gpipe(2, 3, "late")))
-    says(page, said_of(ge.simulate(ge.gpipe(2, 3, "late"))))
-    assert [page.is_visible(f"[data-cost={kind}]") for kind in "RCIW"] == [True, True, False, True], "W is not empty"
+    assert not page.query_selector("#chart.old")
+    assert [page.is_visible(f"[data-cost={kind}]") for kind in "RCIW"] == [False, False, True, True], "its ops' alone"
     assert page.problems == []
 
 
 def test_a_recipe_fills_the_box_and_a_step_back_brings_back_what_stood_there(open_box):
     page = open_box()
-    page.fill("#rows", TWO)
-    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO))))
-    assert not page.is_visible("[name=V]")
     page.select_option("[name=schedule]", "interleaved")
     page.fill("[name=K]", "65")
     page.press("[name=K]", "Enter")
     page.wait_for_selector("#refused:has-text('K is 65; choose 1 to 64')")
-    assert page.input_value("#rows") == TWO
+    assert page.input_value("#rows") == ROWS
     for name, value in (("K", "3"), ("M", "6"), ("V", "3")):
         page.fill(f"[name={name}]", value)
-    assert page.inner_text("#refused") == ""
     page.click("#recipe button")
     made = ge.interleaved(3, 6, 3)
     says(page, said_of(ge.simulate(made)))
     assert page.input_value("#rows") == str(made)
     page.go_back()
-    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO))))
-    assert page.input_value("#rows") == TWO
+    says(page, said_of(ge.simulate(ge.Schedule.parse(ROWS))))
+    assert page.input_value("#rows") == ROWS
     page.go_forward()
     says(page, said_of(ge.simulate(made)))
 
 
-def test_a_recipe_that_splits_backwards_offers_no_late_recompute(open_box):
-    page = open_box()
-    page.select_option("[name=recompute]", "late")
-    page.select_option("[name=schedule]", "zero_bubble")
-    assert page.input_value("[name=recompute]") == "none"
-    assert page.locator('[name=recompute] option[value="late"]').is_disabled()
-
-
-def test_two_stand_on_one_axis_until_comparing_stops(open_box):
-    page = open_box()
-    page.click("#keep")
-    page.wait_for_selector("#keep[aria-pressed=true]:has-text('Stop comparing')")
-    page.fill("#rows", TWO)
-    page.fill("[data-cost=B]", "4")
-    mine, other = ge.simulate(ge.Schedule.parse(TWO), ge.Costs(B=4)), ge.simulate(ge.Schedule.parse(ROWS))
-    says(page, said_of(mine))
-    heads = page.locator("#chart .ge-head").all_inner_texts()
-    assert [head.split()[0] for head in heads] == ["Your", "Kept"]
-    for head, timeline in zip(heads, (mine, other), strict=True):
-        told = " ".join(head.split())
-        assert f"makespan {timeline.makespan:g} " in told
-        assert f"bubble {timeline.bubble_fraction:.1%} " in told
-    # One axis: equal times are equal widths in both.
-    widths = page.eval_on_selector_all(
-        "#chart .ge-panel", "all => all.map((p) => p.querySelector('.ge-F').getBoundingClientRect().width)"
-    )
-    assert widths[0] == pytest.approx(widths[1], abs=0.1)
-    page.fill("#rows", DEADLOCK)
-    says(page, "deadlock")
-    assert page.locator("#chart .ge-panel").count() == 2
-    page.click("#keep")
-    page.wait_for_selector("#keep[aria-pressed=false]:has-text('Keep to compare')")
-    assert page.locator("#chart .ge-panel").count() == 1
-    page.fill("#rows", "F0 Z")
-    page.wait_for_selector("#chart.old")
-    page.click("#keep")
-    page.wait_for_selector("#state:has-text('nothing to keep')")
-    assert page.get_attribute("#keep", "aria-pressed") == "false"
-
-
-def test_a_link_shows_the_same_in_a_fresh_browser(open_box):
+def test_a_link_shows_the_same_two_charts_in_a_fresh_browser_and_a_broken_one_says_so(open_box):
     page = open_box()
     page.fill("#rows", str(ge.zero_bubble(2, 3)) + "  # 100 % & more = +1")
     page.fill("[data-cost=I]", "1, 2")
     says(page, said_of(ge.simulate(ge.zero_bubble(2, 3), ge.Costs(I=[1, 2]))))
     page.click("#keep")
-    page.wait_for_selector("text=Stop comparing")
-    page.fill("#rows", TWO)
-    page.fill("[data-cost=link]", "0.5")
-    page.fill("[data-cost=B]", "")
-    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO), ge.Costs(link=0.5))))
-    mark = link(page)
-    again = open_box(mark)
-    again.wait_for_selector("#chart .ge-panel")
-    assert shown(again) == shown(page)
-    assert len(shown(again)[3]) == 2
+    page.wait_for_selector("#keep[aria-pressed=true]:has-text('Stop comparing')")
     page.fill("#rows", DEADLOCK)
+    page.fill("[data-cost=link]", "0.5")
     says(page, "deadlock")
     again = open_box(link(page))
     again.wait_for_selector("#chart .ge-panel")
     assert shown(again) == shown(page)
+    assert len(shown(again)[3]) == 2
+    again.evaluate("location.hash = '#s=F0%20B0%2'")
+    says(again, "This link to a schedule is broken")
+    assert again.input_value("#rows") == ROWS
 
 
-def test_a_link_with_rows_alone_leads_where_it_did(open_box):
-    page = open_box("#s=" + quote(TWO))
-    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO))))
-    assert page.input_value("#rows") == TWO
-    page.evaluate("location.hash = '#s=F0%20B0'")
-    says(page, said_of(ge.simulate(ge.gpipe(1, 1))))
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize(
-    "mark",
-    ["#s=F0%20B0%2", "#s=F0&Q=1", "#s=F0%20B0&kept.F=2", "#s=F0&F", "#s=F0&s=F1", "#s=F0%20B0&kept=F0&kept.s=F1"],
-)
-def test_a_broken_link_says_so_and_shows_the_box_as_it_begins(open_box, mark):
-    page = open_box(mark)
-    says(page, "This link to a schedule is broken")
-    says(page, said_of(ge.simulate(ge.Schedule.parse(ROWS))))
-    assert page.input_value("#rows") == ROWS
-    page.fill("#rows", TWO)
-    says(page, said_of(ge.simulate(ge.Schedule.parse(TWO))))
-    assert "broken" not in page.inner_text("#says")
-
-
-def test_an_address_that_leads_elsewhere_on_the_page_is_no_broken_link(open_box):
-    page = open_box("#your-schedule")
-    assert page.inner_text("#says") == said_of(ge.simulate(ge.Schedule.parse(ROWS)))
-
-
-def test_the_link_is_copied_or_else_where_it_stands_is_told(open_box):
-    page = open_box()
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.fill("#rows", TWO)
-    page.click("#copy")
-    page.wait_for_selector("#copied:has-text('Copied.')")
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == page.url
-    assert copied.endswith("explorer.html#s=" + quote(TWO))
-    page.fill("#rows", DEADLOCK)
-    assert page.inner_text("#copied") == ""
-    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
-    page.click("#copy")
-    page.wait_for_selector("#copied:has-text('the link is the address of this page')")
-
-
-def test_what_is_typed_while_python_is_busy_is_one_question_more(open_box):
-    page = open_box(up=False)
-    page.focus("#rows")
-    page.keyboard.press("Control+A")
-    page.keyboard.type("F0 F1 B0 B1")
-    page.evaluate("startPython()")
-    says(page, said_of(ge.simulate(ge.gpipe(1, 2))))
-    asked = [call["with"]["rows"] for call in page.asked if call["call"] == "schedule"]
-    assert asked == ["F", "F0 F1 B0 B1"], "what stood there when Python was asked first, and what stands there now"
-
-
-def test_a_state_that_is_left_before_python_answers_is_not_shown_after_all(open_box):
-    page = open_box("#s=" + quote(TWO), up=False)
-    page.evaluate("location.hash = ''")
-    says(page, said_of(ge.simulate(ge.Schedule.parse(ROWS))))
-    page.evaluate("startPython()")
-    page.wait_for_timeout(500)
-    assert page.inner_text("#says") == said_of(ge.simulate(ge.Schedule.parse(ROWS)))
-    assert page.input_value("#rows") == ROWS
-
-
-def test_what_is_kept_before_python_is_up_is_known_at_once(open_box):
-    page = open_box(up=False)
-    page.click("#keep")
-    assert page.inner_text("#keep") == "Stop comparing"
-    page.evaluate("location.hash = '#s=F0%20B0'")
-    page.wait_for_selector("#keep:has-text('Keep to compare')")
-
-
-def test_a_page_without_python_says_so(open_box):
-    page = open_box(name="index.html", up=False)
-    page.fill("#rows", TWO)
-    page.wait_for_selector("#state:has-text('This site was built without Python')")
-    page.click("#recipe button")
-    assert page.problems == []
-
-
-def test_every_control_has_a_name_and_the_keyboard_reaches_all_of_them_in_order(open_box):
+def test_the_keyboard_reaches_all_controls_in_order_and_the_last_downloads_the_csv(open_box):
     page = open_box()
     page.focus("[name=schedule]")
     reached = []
@@ -522,21 +351,9 @@ def test_every_control_has_a_name_and_the_keyboard_reaches_all_of_them_in_order(
         "Download as CSV",
     ]  # fmt: skip
     assert page.evaluate("document.activeElement.closest('#chart') !== null"), "then the chart"
-    for name in ("says", "copied", "refused"):
-        assert page.get_attribute(f"#{name}", "role") == "status", "a screen reader is told of it"
-    names = page.eval_on_selector_all(
-        "#recipe :is(input, select), #costs input, #rows",
-        "all => all.filter((one) => !one.labels?.length && !one.getAttribute('aria-label'))",
-    )
-    assert names == []
-    for words in ("Time of F, forward", "Time for which a message keeps its link busy"):
-        assert page.get_by_role("textbox", name=words, exact=True).count() == 1, "a letter alone says little"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_on_a_phone_nothing_scrolls_sideways_and_the_chart_has_the_pages_theme(open_box, scheme):
-    page = open_box("#s=" + quote(str(ge.interleaved(4, 8, 2))) + "&kept=" + quote(DEADLOCK), 390, 800, scheme)
-    page.wait_for_function("document.querySelectorAll('#chart .ge-panel').length === 2")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    paper = page.evaluate("getComputedStyle(document.getElementById('chart')).backgroundColor")
-    assert (sum(map(int, paper[4:-1].split(","))) < 200) == (scheme == "dark"), paper
+    with page.expect_download() as saved:
+        page.press("#csv", "Enter")
+    assert saved.value.suggested_filename == "schedule.csv"
+    assert Path(saved.value.path()).read_text() == ge.Schedule.parse(ROWS).to_csv()
+    assert page.inner_text("#flags").startswith("torchtitan takes it with --parallelism.pipeline_parallel_degree")
+    assert page.problems == []
