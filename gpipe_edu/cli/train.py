@@ -23,7 +23,7 @@ from gpipe_edu.schedule.recompute import CHECKPOINTS, with_recompute
 from gpipe_edu.view.text import render_text
 
 from .schedule import MicroBatches, Partitions, check_targets, find_schedule, write
-from .trainer import Array, Labels, Trainer
+from .trainer import MOMENTUM, Array, Labels, Trainer
 
 ENGINES = ("numpy", "torch")
 
@@ -41,7 +41,7 @@ def run(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training set.")] = 5,
     batch: Annotated[int, typer.Option(min=1, help="N: samples in a mini-batch.")] = 128,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of SGD with momentum 0.9. Default: 0.4 / layers.")
+        float | None, typer.Option(help=f"Of SGD with momentum {MOMENTUM}. Default: 0.4 / layers.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the weights and of the order of the samples.")] = 0,
     save: Annotated[

@@ -9,7 +9,7 @@ from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Timeline, merge_replays, simulate
 
-from .trainer import Array, Labels, kib, same
+from .trainer import MOMENTUM, Array, Labels, kib, same
 
 RUNS = 5
 """Number of steps timed: the shortest time of each op is the one that other programs disturbed least."""
@@ -26,7 +26,7 @@ class NumpyTrainer:
         self.schedule = schedule
         self.layers = ref.mlp(sizes, "tanh", seed=seed)
         self.balance = balance_uniform(len(self.layers), schedule.stages)
-        self.optimizer = ref.SGD(self.layers, rate, momentum=0.9)
+        self.optimizer = ref.SGD(self.layers, rate, momentum=MOMENTUM)
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""

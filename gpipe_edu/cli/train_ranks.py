@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -17,14 +18,15 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from gpipe_edu.base.words import plural
 from gpipe_edu.cluster import Pipeline
+from gpipe_edu.cluster.link_speed import Link
 from gpipe_edu.cluster.ranks import Ranks, RanksError
 from gpipe_edu.cluster.saving import load, save
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.split import split_batch
 from gpipe_edu.timeline import Timeline
 
-from .train_torch import accumulate, in_turn, network, plan_rows, step_rows, tensors
-from .trainer import Array, Labels, same
+from .train_torch import TorchTrainer, network, tensors
+from .trainer import MOMENTUM, Array, Labels
 
 SAVED_EVERY = 4
 """Steps between checkpoints."""
@@ -45,12 +47,12 @@ def join_job(
             trainer = build(ranks)
         except ValueError as error:  # the same on every rank, and the user's to fix
             raise RanksError(str(error)) from error
-        ranks.now = lambda: trainer.pipeline.now
+        ranks.now = lambda: trainer.pipe.now
         yield trainer, ranks.rank
 
 
-class RanksTrainer:
-    """One rank's part of an MLP on a pipeline of processes, or of several such pipelines; see `trainer.Trainer`."""
+class RanksTrainer(TorchTrainer):
+    """One rank's part of an MLP on a pipeline of processes, or of several such pipelines."""
 
     def __init__(
         self,
@@ -67,83 +69,41 @@ class RanksTrainer:
                 f"{ranks.size} ranks can't hold replicas of a pipeline of {schedule.devices}: start {schedule.devices} "
                 "processes, or a multiple of that"
             )
-        self.schedule, self.device = schedule, ranks.device
+        self.schedule, self.devices, self.workers, self.alone = schedule, [ranks.device], 1, ranks.rank == 0
         mesh = init_device_mesh(
-            self.device.type, (ranks.size // schedule.devices, schedule.devices), mesh_dim_names=("replica", "stage")
+            ranks.device.type, (ranks.size // schedule.devices, schedule.devices), mesh_dim_names=("replica", "stage")
         )
         self._replica, self._replicas = mesh.get_local_rank("replica"), mesh.size(0)
+        if self._replicas > 1:
+            self.who = f"{self._replicas} pipelines are"
         self.net, self.loss = network(sizes, seed), nn.CrossEntropyLoss()
         self._groups = (mesh.get_group("stage"), mesh.get_group("replica"))
-        self.pipeline = self._pipeline(copy.deepcopy(self.net), torch.zeros(1, 64))
-        self.balance = self.pipeline.balance
+        self.pipe = self._pipeline(copy.deepcopy(self.net), torch.zeros(1, 64))
+        self.balance = self.pipe.balance
         self.optimizer = self._optimizer(rate, zero)
         self._folder = folder
-        self.done = load(folder, self.pipeline, self.optimizer) if folder else 0
+        self.done = load(folder, self.pipe, self.optimizer) if folder else 0
         for group in self.optimizer.param_groups:
             group["lr"] = rate  # of this command, which may differ from that of the previous run
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss, the same on all ranks."""
-        self.pipeline.zero_grad()
-        loss = self._step(*tensors(x, y))
+        self.pipe.zero_grad()
+        loss = self._of_mine(self.pipe, *tensors(x, y))
         self.optimizer.step()
         if self._folder and (number + 1) % SAVED_EVERY == 0:
             try:
-                save(self._folder, self.pipeline, self.optimizer, number + 1)
+                save(self._folder, self.pipe, self.optimizer, number + 1)
             except OSError as error:  # the same on every rank
                 raise RanksError(str(error)) from error
-        return self.pipeline.sum_over_ranks(loss)
+        return float(self.pipe.sum_over_ranks(loss))
 
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right, the same on all ranks."""
         inputs, labels = tensors(x, y)
-        outputs = self.pipeline.predict(inputs)
+        outputs = self.pipe.predict(inputs)
         right = None if outputs is None else (outputs.cpu().argmax(dim=1) == labels).double().mean()
-        return self.pipeline.sum_over_ranks(right) / self._replicas
-
-    def measure(self, x: Array, y: Labels) -> Timeline:
-        """Run the mini-batch once more, without an update; returns when the ops of this rank's pipeline ran."""
-        self.pipeline.zero_grad()
-        self._step(*tensors(x, y))
-        return self.pipeline.timeline()
-
-    def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
-        """Time, bubble, links and equality."""
-        inputs, labels = tensors(x, y)
-        single = copy.deepcopy(self.net).to(self.device)
-        M = min(self.schedule.micro_batches, len(x))
-
-        def one_device() -> None:
-            if dist.get_rank() == 0:
-                accumulate(single, self.loss, inputs.to(self.device), labels.to(self.device), M)
-
-        def pipeline() -> None:
-            self._step(inputs, labels)
-
-        def ready() -> None:
-            self.pipeline.zero_grad()
-            single.zero_grad()
-            dist.barrier()
-
-        def through() -> None:
-            if self.device.type == "cuda":
-                torch.cuda.synchronize()
-            dist.barrier()
-
-        piped, alone = in_turn([pipeline, one_device], ready, through)
-        timeline, link, uncertainty = self.pipeline.timeline(), self.pipeline.links(), self.pipeline.clock_uncertainty()
-        plan = self.pipeline.plan(timeline, link, len(self._mine(inputs)))
-        hosts = len(set(self._everywhere(gethostname())))
-        who = f"{self._replicas} pipelines are" if self._replicas > 1 else "the pipeline is"
-        shape = f"{plural(self._replicas, 'replica')} of {plural(self.schedule.devices, 'device')}"
-        return [
-            ("ranks", f"{dist.get_world_size()} on {plural(hosts, 'host')}: {shape}"),
-            *step_rows(piped, alone, len(x), who),
-            *plan_rows(plan, timeline, "this step's mean times and the links below"),
-            ("links", f"{link.latency * 1e6:.0f} us and {link.bandwidth / 1e9:.2f} GB/s, the slowest, measured"),
-            ("clocks", f"of two ranks agree to within {uncertainty * 1e6:.0f} us"),
-            same(self._difference(inputs, labels)),
-        ]
+        return float(self.pipe.sum_over_ranks(right) / self._replicas)
 
     def _pipeline(self, net: nn.Sequential, example: Tensor) -> Pipeline:
         stages, replicas = self._groups
@@ -152,16 +112,16 @@ class RanksTrainer:
             self.schedule,
             self.loss,
             example,
-            device=self.device,
+            device=self.devices[0],
             group=stages,
             replicas=replicas if self._replicas > 1 else None,
         )
 
     def _optimizer(self, rate: float, zero: bool) -> torch.optim.Optimizer:
-        settings: dict[str, Any] = {"lr": rate, "momentum": 0.9}
+        settings: dict[str, Any] = {"lr": rate, "momentum": MOMENTUM}
         if zero and self._replicas == 1:
             raise ValueError("--zero shares the optimizer among replicas, but there is one: start more processes")
-        weights = self.pipeline.parameter_groups()
+        weights = self.pipe.parameter_groups()
         if not zero or not weights[0]["params"]:  # ZeRO's optimizer takes no group without weights
             return torch.optim.SGD(weights, **settings)
         from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -174,27 +134,48 @@ class RanksTrainer:
         piece: Tensor = split_batch(values, self._replicas)[self._replica]
         return piece
 
-    def _step(self, x: Tensor, y: Tensor) -> Tensor | None:
-        return self.pipeline.step(self._mine(x), self._mine(y), of=len(x))
+    def _of_mine(self, pipeline: Pipeline, x: Tensor, y: Tensor) -> Tensor | None:
+        """A step of this replica's samples."""
+        return pipeline.step(self._mine(x), self._mine(y), of=len(x))
 
-    def _difference(self, x: Tensor, y: Tensor) -> float:
-        """The largest difference of any gradient value from one device's, as a share of the largest; in float64."""
-        single = copy.deepcopy(self.net).double()
-        self.loss(single(x.double()), y).backward()
-        expected = {name: weight.grad for name, weight in single.named_parameters()}
-        pipeline = self._pipeline(copy.deepcopy(self.net).double(), x[:1].double())
-        pipeline.step(self._mine(x.double()), self._mine(y), of=len(x))
-        apart = size = 0.0
-        for name, weight in pipeline.named_parameters():
-            theirs, ours = expected[name], weight.grad
-            if theirs is not None and ours is not None:
-                apart = max(apart, float((ours.cpu() - theirs).abs().max()))
-                size = max(size, float(theirs.abs().max()))
-        found = self._everywhere((apart, size))
-        return float(max(one[0] for one in found) / max(one[1] for one in found))
+    def _run(self, x: Tensor, y: Tensor) -> None:
+        self._of_mine(self.pipe, x, y)
+
+    def _run_in_double(self, x: Tensor, y: Tensor) -> Iterator[tuple[str, nn.Parameter]]:
+        pipeline = self._pipeline(copy.deepcopy(self.net).double(), x[:1])
+        self._of_mine(pipeline, x, y)
+        return pipeline.named_parameters()
+
+    def _timeline(self) -> Timeline:
+        timeline: Timeline = self.pipe.timeline()
+        return timeline
+
+    def _plan(self, timeline: Timeline, samples: int) -> tuple[Timeline, str]:
+        plan = self.pipe.plan(timeline, self._link, -(-samples // self._replicas))
+        return plan, "this step's mean times and the links below"
+
+    def _further(self, x: Tensor, y: Tensor) -> list[tuple[str, str]]:
+        hosts = len(set(self._everywhere(gethostname())))
+        shape = f"{plural(self._replicas, 'replica')} of {plural(self.schedule.devices, 'device')}"
+        return [
+            ("ranks", f"{dist.get_world_size()} on {plural(hosts, 'host')}: {shape}"),
+            (
+                "links",
+                f"{self._link.latency * 1e6:.0f} us and {self._link.bandwidth / 1e9:.2f} GB/s, the slowest, measured",
+            ),
+            ("clocks", f"of two ranks agree to within {self.pipe.clock_uncertainty() * 1e6:.0f} us"),
+        ]
+
+    @cached_property
+    def _link(self) -> Link:
+        link: Link = self.pipe.links()
+        return link
+
+    def _meet(self) -> None:
+        super()._meet()
+        dist.barrier()
 
     def _everywhere(self, value: Any) -> list[Any]:
-        """What each rank has."""
         values: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(values, value)
         return values

@@ -6,7 +6,7 @@ What `train` shows about a step in PyTorch, compared with one device and with it
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -16,36 +16,40 @@ import torch
 from torch import Tensor, nn
 
 from gpipe_edu.pytorch import GPipe
-from gpipe_edu.pytorch.place import usable_gpus, wait_for_gpus
-from gpipe_edu.reference import gradient_difference
+from gpipe_edu.pytorch.place import usable_gpus
 from gpipe_edu.schedule import Schedule
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from gpipe_edu.split import balance_uniform, split_batch
 from gpipe_edu.timeline import Timeline, calibrate, simulate
 
-from .trainer import Array, Labels, kib, same
+from .trainer import MOMENTUM, Array, Labels, kib, same
 
 
 class TorchTrainer:
-    """An MLP on the PyTorch pipeline; see `trainer.Trainer`."""
+    """An MLP on the PyTorch pipeline; see `trainer.Trainer`. `RanksTrainer` differs in how a step is run."""
 
     done = 0
+    who = "the pipeline is"
+    alone = True
+    """Whether this process also stands for one device."""
+
+    pipe: Any
+    devices: Sequence[str | torch.device]
 
     def __init__(self, schedule: Schedule, sizes: list[int], rate: float, seed: int, device: str) -> None:
-        self.schedule = schedule
-        self.devices = devices_called(device)
-        net = network(sizes, seed)
-        self.balance = balance_uniform(len(net), schedule.stages)
-        self.pipe = self._pipe(net, schedule)
-        self.optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
-        self.net, self.loss = net, nn.CrossEntropyLoss()
+        self.schedule, self.loss = schedule, nn.CrossEntropyLoss()
+        self.devices, self.workers = devices_called(device), schedule.devices
+        self.net = network(sizes, seed)
+        self.balance = balance_uniform(len(self.net), schedule.stages)
+        self.pipe = self._pipe(self.net, schedule)
+        self.optimizer: torch.optim.Optimizer = torch.optim.SGD(self.net.parameters(), lr=rate, momentum=MOMENTUM)
 
     def step(self, x: Array, y: Labels, number: int) -> float:
         """Train on one mini-batch; returns its loss."""
         self.optimizer.zero_grad()
         loss = self.pipe.step(*tensors(x, y), self.loss)
         self.optimizer.step()
-        return loss.item()
+        return float(loss)
 
     def accuracy(self, x: Array, y: Labels) -> float:
         """The share of samples that the model reads right."""
@@ -56,37 +60,76 @@ class TorchTrainer:
 
     def measure(self, x: Array, y: Labels) -> Timeline:
         """Run the mini-batch once more, without an update; returns when its ops ran."""
-        self.pipe.step(*tensors(x, y), self.loss)
-        return self.pipe.timeline
+        self.pipe.zero_grad()
+        self._run(*tensors(x, y))
+        return self._timeline()
 
     def figures(self, x: Array, y: Labels) -> list[tuple[str, str]]:
-        """Time, bubble, memory and equality."""
+        """Time, bubble, equality, and what only this kind of pipeline has."""
         inputs, labels = tensors(x, y)
-        single, M = self._single(), min(self.schedule.micro_batches, len(x))
+        piped, alone = self._in_turn(inputs, labels)
+        timeline = self._timeline()
+        plan, known = self._plan(timeline, len(x))
+        return [
+            ("step", f"{piped * 1e3:.1f} ms, {len(x) / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
+            ("one device", f"{alone * 1e3:.1f} ms: {self.who} {alone / piped:.2f} times as fast, measured"),
+            ("bubble, planned", f"{plan.bubble_fraction:.1%}, with {known}"),
+            ("bubble, measured", f"{timeline.bubble_fraction:.1%} of all device time is idle"),
+            ("step, planned", f"{plan.makespan / timeline.makespan - 1:+.1%} against the measured step"),
+            *self._further(inputs, labels),
+            same(self._difference(inputs, labels)),
+        ]
+
+    def _in_turn(self, x: Tensor, y: Tensor) -> tuple[float, float]:
+        """Median seconds of a step, and of one that makes the same gradients on one device, a micro-batch after the
+        other. They take turns, so that other load on the machine affects both alike."""
+        first = self.devices[0]
+        single, M = copy.deepcopy(self.net).to(first), min(self.schedule.micro_batches, len(x))
 
         def one_device() -> None:
             # On a CPU a device is one worker's share of the cores, here as in the pipeline.
             cores = torch.get_num_threads()
-            torch.set_num_threads(max(1, cores // self.schedule.devices))
-            accumulate(single, self.loss, inputs.to(self.devices[0]), labels.to(self.devices[0]), M)
+            torch.set_num_threads(max(1, cores // self.workers))
+            for piece, target in zip(split_batch(x.to(first), M), split_batch(y.to(first), M), strict=True):
+                (self.loss(single(piece), target) * (len(piece) / len(x))).backward()
             torch.set_num_threads(cores)
 
-        def pipeline() -> None:
-            self.pipe.step(inputs, labels, self.loss)
-
-        def forget() -> None:
-            self.pipe.zero_grad()
+        seconds: list[tuple[float, float]] = []
+        for _ in range(ROUNDS + 1):
             single.zero_grad()
+            self.pipe.zero_grad()
+            seconds.append(
+                (self._time(lambda: self._run(x, y)), self._time(one_device if self.alone else lambda: None))
+            )
+        piped, alone = zip(*seconds[1:], strict=True)
+        return median(piped), median(alone)
 
-        piped, alone = in_turn([pipeline, one_device], ready=forget, through=wait_for_gpus)
-        timeline = self.pipe.timeline
-        plan = simulate(self.schedule.first(len(x)), calibrate(timeline))
-        return [
-            *step_rows(piped, alone, len(x), "the pipeline is"),
-            *plan_rows(plan, timeline, "this step's mean time of each op"),
-            *self._memory(inputs, labels),
-            same(self._difference(inputs, labels)),
-        ]
+    def _time(self, job: Callable[[], None]) -> float:
+        self._meet()
+        started = perf_counter()
+        job()
+        self._meet()
+        return perf_counter() - started
+
+    def _meet(self) -> None:
+        """Wait until all devices have done what they were given."""
+        for device in self.devices:
+            if torch.device(device).type == "cuda":
+                torch.cuda.synchronize(device)
+
+    def _difference(self, x: Tensor, y: Tensor) -> float:
+        """The largest difference of any gradient value from one device's, as a share of the largest; in float64."""
+        single = copy.deepcopy(self.net).double().cpu()
+        self.loss(single(x.double()), y).backward()
+        expected = dict(single.named_parameters())
+        apart = size = 0.0
+        for name, weight in self._run_in_double(x.double(), y):
+            theirs, ours = expected[name].grad, weight.grad
+            if theirs is not None and ours is not None:
+                apart = max(apart, float((ours.cpu() - theirs).abs().max()))
+                size = max(size, float(theirs.abs().max()))
+        found = self._everywhere((apart, size))
+        return float(max(one[0] for one in found) / max(one[1] for one in found))
 
     def _pipe(self, net: nn.Sequential, schedule: Schedule, measure_memory: bool = False) -> GPipe:
         return GPipe(
@@ -99,10 +142,24 @@ class TorchTrainer:
             measure_memory=measure_memory,
         )
 
-    def _single(self) -> nn.Module:
-        return copy.deepcopy(self.net).to(self.devices[0])
+    def _run(self, x: Tensor, y: Tensor) -> None:
+        self.pipe.step(x, y, self.loss)
 
-    def _memory(self, x: Tensor, y: Tensor) -> list[tuple[str, str]]:
+    def _run_in_double(self, x: Tensor, y: Tensor) -> Iterator[tuple[str, nn.Parameter]]:
+        """The weights, with names and gradients, of a pipeline in float64 that has run a step."""
+        pipe = self._pipe(copy.deepcopy(self.net).double(), self.schedule)
+        pipe.step(x, y, self.loss)
+        return pipe.named_parameters()
+
+    def _timeline(self) -> Timeline:
+        timeline: Timeline = self.pipe.timeline
+        return timeline
+
+    def _plan(self, timeline: Timeline, samples: int) -> tuple[Timeline, str]:
+        """The step on paper, and what it was based on."""
+        return simulate(self.schedule.first(samples), calibrate(timeline)), "this step's mean time of each op"
+
+    def _further(self, x: Tensor, y: Tensor) -> list[tuple[str, str]]:
         """Peak activations as scheduled, and with everything recomputed if nothing is, or the other way round."""
         rows = []
         variants = {"as scheduled": self.schedule}
@@ -116,17 +173,9 @@ class TorchTrainer:
             rows.append(("peak activations", f"{kib(pipe.peak_memory)}, {name}, measured"))
         return rows
 
-    def _difference(self, x: Tensor, y: Tensor) -> float:
-        """The largest difference of any gradient value from one device's, as a share of the largest; in float64."""
-        single = self._single().double()
-        self.loss(single(x.double().to(self.devices[0])), y.to(self.devices[0])).backward()
-        pipe = self._pipe(copy.deepcopy(self.net).double(), self.schedule)
-        pipe.step(x.double(), y, self.loss)
-        ours, theirs = (
-            [weight.grad.cpu().numpy() for weight in module.parameters() if weight.grad is not None]
-            for module in (pipe, single)
-        )
-        return gradient_difference(ours, theirs)
+    def _everywhere(self, value: Any) -> list[Any]:
+        """What each process has."""
+        return [value]
 
 
 def network(sizes: list[int], seed: int) -> nn.Sequential:
@@ -158,42 +207,3 @@ def tensors(x: Array, y: Labels) -> tuple[Tensor, Tensor]:
 
 ROUNDS = 7
 """Steps timed of each variant, in turn; medians are shown."""
-
-
-def in_turn(jobs: list[Callable[[], None]], ready: Callable[[], None], through: Callable[[], None]) -> list[float]:
-    """Median seconds of each job. They take turns, so that other load on the machine affects all of them alike.
-
-    ready: called before the clock starts. through: called before it stops, returns when the job has finished.
-    """
-    seconds: list[list[float]] = [[] for _ in jobs]
-    for _ in range(ROUNDS + 1):
-        for job, times in zip(jobs, seconds, strict=True):
-            ready()
-            started = perf_counter()
-            job()
-            through()
-            times.append(perf_counter() - started)
-    return [median(times[1:]) for times in seconds]
-
-
-def accumulate(net: nn.Module, loss: Callable[..., Any], x: Tensor, y: Tensor, micro_batches: int) -> None:
-    """The same gradients on the one device where net, x and y are: one micro-batch after the other."""
-    for piece, target in zip(split_batch(x, micro_batches), split_batch(y, micro_batches), strict=True):
-        (loss(net(piece), target) * (len(piece) / len(x))).backward()
-
-
-def step_rows(piped: float, alone: float, samples: int, who: str) -> list[tuple[str, str]]:
-    """The rows about a step of `samples`, from its seconds and those of one device; who: what is compared with it."""
-    return [
-        ("step", f"{piped * 1e3:.1f} ms, {samples / piped:,.0f} samples/s, measured (median of {ROUNDS})"),
-        ("one device", f"{alone * 1e3:.1f} ms: {who} {alone / piped:.2f} times as fast, measured"),
-    ]
-
-
-def plan_rows(plan: Timeline, measured: Timeline, known: str) -> list[tuple[str, str]]:
-    """The rows about planned and measured; known: what the plan was based on."""
-    return [
-        ("bubble, planned", f"{plan.bubble_fraction:.1%}, with {known}"),
-        ("bubble, measured", f"{measured.bubble_fraction:.1%} of all device time is idle"),
-        ("step, planned", f"{plan.makespan / measured.makespan - 1:+.1%} against the measured step"),
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from gpipe_edu.timeline import Timeline
 
 Array: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[np.int64]
+
+MOMENTUM: Final = 0.9
+"""Of SGD, in all engines."""
 
 
 class Trainer(Protocol):
