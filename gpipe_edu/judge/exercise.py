@@ -86,7 +86,7 @@ class Exercise(NamedTuple):
             return ""
         if sys.platform == "emscripten":
             return f"{self.key} needs PyTorch, which no browser runs"
-        return f'{self.key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
+        return f'{self.key} needs PyTorch, which is not here: python -m pip install "gpipe_edu[torch]"'
 
     @property
     def cell(self) -> str:

@@ -25,6 +25,8 @@ from .resource_limits import ENVIRONMENT
 SCRATCH: Final = "/scratch"
 """The only folder to write to. Not /tmp, where this package may lie."""
 
+HOST: Final = "sandbox"
+
 _SCRATCH_BYTES: Final = 500_000_000
 
 _PROGRAM: Final = "bwrap"
@@ -70,6 +72,7 @@ def start() -> ForkServer:
 def _options() -> Iterator[str]:
     yield from ("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL")
     yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--clearenv")
+    yield from ("--hostname", HOST)  # else an answer could put the teacher's machine's name on a student's page
     home = {"HOME": SCRATCH, "TMPDIR": SCRATCH, "PATH": os.defpath, "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": ""}
     for name, value in {**home, **ENVIRONMENT, "OPENBLAS_NUM_THREADS": "1"}.items():
         yield from ("--setenv", name, value)

@@ -121,7 +121,7 @@ def test_without_pytorch_an_answer_that_needs_it_is_not_judged_and_is_no_try(mon
         check("ex13/ring", lambda *everything: None)
     assert str(caught.value) == (
         "Your answer was not judged: ex13/ring needs PyTorch, which is not here: "
-        f'{sys.executable} -m pip install "gpipe_edu[torch]"'
+        'python -m pip install "gpipe_edu[torch]"'
     )
     assert tries_and_hints.state("ex13/ring")["tries"] == 0
 

@@ -67,7 +67,7 @@ def test_without_pytorch_what_needs_it_is_not_judged_and_what_does_not_is():
         tasks = [task(key, key)._replace(packed=answer) for key in ("ex05/wrapper", "ex02/clock", "ex13/ring")]
         found = {task.name: outcome for task, outcome in judges.judge(tasks)}
     for key in ("ex05/wrapper", "ex13/ring"):
-        why = f'{key} needs PyTorch, which is not here: {sys.executable} -m pip install "gpipe_edu[torch]"'
+        why = f'{key} needs PyTorch, which is not here: python -m pip install "gpipe_edu[torch]"'
         assert found[key] == Outcome(None, why)
     assert found["ex02/clock"].report.state == "wrong"
 

@@ -131,6 +131,16 @@ def inside(server):
     return ask
 
 
+def test_an_answer_sees_no_name_of_this_machine(inside):
+    def names():
+        import os
+        import socket
+
+        return [socket.gethostname(), os.uname().nodename]
+
+    assert inside(names) == [bubblewrap.HOST, bubblewrap.HOST]
+
+
 pytestmark = [pytest.mark.slow, needs_sandbox]
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from gpipe_edu.process.lines import lines_to
 
 _LONGEST, _LONGEST_NAME, _MOST_LINES, _MOST_BASES = 1000, 200, 6, 50
 """The most characters of a message and of a name, lines and types: a report of any length might never arrive."""
+
+
+_PLACES: Final = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[3])}
+_TOLD_SHORT: Final = sorted((place for place in _PLACES if Path(place).parts[1:2] not in ((), ("usr",))), key=len)
+"""Where Python and this package are, which an error may name: on a student's page, the teacher's own folders."""
 
 
 def describe_error(error: BaseException, sources: Container[str], missing: Mapping[str, str]) -> tuple[Any, ...]:
@@ -35,7 +42,10 @@ def cut_to_length(kind: Any, message: Any, where: Any, bases: Any) -> tuple[str,
 def _words(error: BaseException) -> str:
     """Its message, as plain text; or why there is none to be had."""
     try:
-        return "".join(str.__iter__(str(error)))
+        words = "".join(str.__iter__(str(error)))
+        for place in reversed(_TOLD_SHORT):
+            words = words.replace(place, "...")
+        return words
     except (Exception, SystemExit) as another:
         return f"(its own text can't be had: {type(another).__name__[:_LONGEST_NAME]})"
 
