@@ -57,7 +57,7 @@ def cell(kind: str, source: str, name: str, grade_id: str = "") -> Cell:
 def read(data: bytes, what: str = "this file") -> list[Cell]:
     """The cells of a notebook of any format from 3 on, or of a Python file. Raises Refused."""
     if len(data) > LARGEST:
-        raise Refused(f"{what} has {len(data) / 1e6:.0f} MB, and no more than {LARGEST / 1e6:.0f} are read")
+        raise Refused(f"{what} has more than {LARGEST / 1e6:.0f} MB, and is not read")
     text = _text(data, what)
     if what.lower().endswith(".py"):
         return _enough([cell("code", piece, what) for piece in _percent_cells("".join(lines_of(text)))], what)

@@ -143,6 +143,13 @@ def test_a_roster_that_is_not_in_utf_8_comes_back_byte_by_byte(tmp_path):
     assert (tmp_path / "gradebook.csv").read_bytes() == before.replace(b",,", b",2,")
 
 
+@pytest.mark.parametrize("listed", ["Mina Rad\u200cnia", "Mina Radnia"])
+def test_a_name_with_a_character_without_width_is_found_with_and_without_it(tmp_path, listed):
+    (tmp_path / "export.csv").write_text(f"Name,Mark\n{listed},\n")
+    found = find(lay(tmp_path / "in", f"Mina Rad\u200cnia/{BOOK}"))
+    assert read_roster(tmp_path / "export.csv", list(found.students)).whose == {0: r"Mina Rad\u200cnia"}
+
+
 def moodle_reads(path):
     """As Moodle does, before 4.1, too: a part that splits at underscores into name, number, plugin and what is left."""
     parts = path.split("/")

@@ -105,7 +105,7 @@ def test_an_expression_says_who(tmp_path):
 def test_solutions_links_and_foreign_files_are_passed_over(tmp_path):
     secret = tmp_path / "secret.ipynb"
     secret.write_text("{}")
-    place = lay(tmp_path / "in", "ada/" + BOOK, "solutions/exercise_02_clock.py", "ada/notes.txt", ".hidden/x.ipynb")
+    place = lay(tmp_path / "in", "ada/" + BOOK, "solutions/exercise_02_clock.py", "ada/notes.txt")
     os.symlink(secret, place / "ada" / "link.ipynb")
     os.symlink(tmp_path, place / "bob")
     found = find(place)
@@ -114,6 +114,36 @@ def test_solutions_links_and_foreign_files_are_passed_over(tmp_path):
     link = next(file for file in found.students["ada"] if file.path.name == "link.ipynb")
     with pytest.raises(Refused, match="link"):
         link.read()
+
+
+def test_a_notebook_behind_a_dot_is_told_and_the_copies_that_systems_make_are_not(tmp_path):
+    copies = (".ipynb_checkpoints/x.ipynb", "._x.ipynb", "~$x.ipynb", ".git/config", ".venv/lib/site.py")
+    own = (f".bob/sheet/{BOOK}", f"ada/.week 1/{BOOK}", f"ada/.{BOOK}")
+    place = lay(tmp_path / "in", f"ada/{BOOK}", *own, *(f"ada/{copy}" for copy in copies), ".cache/x.txt")
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in sorted(path for path in place.rglob("*") if path.is_file()):
+            archive.write(path, path.relative_to(place))
+        archive.writestr("__MACOSX/ada/._x.ipynb", "")
+    for place in (tmp_path / "in", tmp_path / "all.zip"):
+        found = find(place)
+        assert set(found.students) == {"ada"}
+        assert len(found.students["ada"]) == 1
+        assert sorted(found.notes) == [
+            f"{hidden}: what begins with a dot is passed over; rename it if it is a hand-in"
+            for hidden in (".bob", f"ada/.{BOOK}", "ada/.week 1")
+        ]
+
+
+def test_students_whose_names_only_look_alike_are_two_and_no_name_turns_a_line(tmp_path):
+    names = ("ada", "ad\u200ba", "\u202eada", "ada\ufe0f", "ada\u3164")
+    place = lay(tmp_path / "in", *(f"{name}/{BOOK}" for name in names))
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name in names:
+            archive.writestr(f"{name}/{BOOK}", "{}")
+    for place in (tmp_path / "in", tmp_path / "all.zip"):
+        found = find(place)
+        assert set(found.students) == {"ada", r"ad\u200ba", r"\u202eada", r"ada\ufe0f", r"ada\u3164"}
+        assert all(len(files) == 1 for files in found.students.values())
 
 
 @pytest.mark.parametrize("what", ["nothing", "a file", "empty"])
@@ -137,16 +167,18 @@ def test_archives_with_bombs_tricks_and_archives_in_them(tmp_path):
         archive.writestr("/etc/evil.ipynb", "{}")
         archive.writestr("bob/hers.zip", inner.getvalue())
         archive.writestr("carl/broken.zip", b"PK\x03\x04")
+        archive.writestr("dan/bomb.zip", b"PK\x03\x04" + b" " * (4 * LARGEST))
         link = zipfile.ZipInfo("ada/link.ipynb")
         link.external_attr = 0o120777 << 16
         archive.writestr(link, "/etc/passwd")
     found = find(tmp_path / "all.zip")
-    assert set(found.students) == {"ada", "bob", "carl"}
+    assert set(found.students) == {"ada", "bob", "carl", "dan"}
+    assert refusal(found.students["dan"][0]) == "dan/bomb.zip unpacks to more than 40 MB, and is not read"
     assert sum("leads out" in note for note in found.notes) == 2
     assert sum("no zip" in note for note in found.notes) == 1
     assert refusal(found.students["carl"][0]).startswith("broken.zip is no zip archive: ")
     bomb, link = sorted(found.students["ada"], key=lambda file: file.path.name)
-    assert len(bomb.read()) == LARGEST + 1
+    assert refusal(bomb) == "ada/bomb.ipynb unpacks to more than 20 MB, and is not read"
     with pytest.raises(Refused, match="link"):
         link.read()
     assert sorted(tmp_path.iterdir()) == [tmp_path / "all.zip"]
@@ -331,7 +363,7 @@ def test_a_student_s_own_list_of_names_is_none(tmp_path):
     )
     found = find(tmp_path / "all.zip").students
     assert {name: str(files[0].path) for name, files in found.items()} == {
-        "Ada\u2028submission_12:": f"submission_11/{BOOK}",
+        r"Ada\u2028submission_12:": f"submission_11/{BOOK}",
         "Bo": f"submission_12/{BOOK}",
     }
 

@@ -9,11 +9,14 @@ import io
 import os
 import re
 import stat
+import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
@@ -44,6 +47,18 @@ _MOST_INSIDE: Final = 5
 """Archives in one student's archive."""
 
 _HIDDEN: Final = (".", "~$")
+
+_COPIES: Final = (".ipynb_checkpoints", "._", "__MACOSX", "~$")
+"""How hidden files and folders begin that systems and editors make of a notebook that is there, too."""
+
+_MOST_HIDDEN: Final = 1000
+"""Names that are looked at in a hidden folder."""
+
+_UNSEEN_KINDS: Final = ("Cc", "Cf", "Zl", "Zp")
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that nobody sees, though Unicode counts them among letters, marks and symbols."""
 
 
 class Sent(NamedTuple):
@@ -90,8 +105,34 @@ def may_answer(file: File) -> bool:
 
 
 def list_files(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
-    """All files except those that editors and systems hide."""
-    return (file for file in _walk(place, notes, out) if not file.path.name.startswith(_HIDDEN))
+    """All files except those that editors and systems hide; `notes` gets the notebooks among these."""
+    for file in _walk(place, notes, out):
+        if not file.path.name.startswith(_HIDDEN):
+            yield file
+        elif _is_own(file.path):
+            notes.append(f"{file.path}: {_PASSED_OVER}")
+
+
+_PASSED_OVER: Final = "what begins with a dot is passed over; rename it if it is a hand-in"
+
+
+def _is_own(path: PurePosixPath) -> bool:
+    """Whether something hidden is a notebook, and no copy that was made of one."""
+    return path.name.lower().endswith(".ipynb") and not any(part.startswith(_COPIES) for part in path.parts)
+
+
+def _has_own(folder: Path) -> bool:
+    """Whether there is a notebook in a hidden folder, as far as it is looked at."""
+    waiting, left = [folder], _MOST_HIDDEN
+    while waiting and left:
+        with suppress(OSError), os.scandir(waiting.pop()) as found:
+            for entry in islice(found, left):
+                left -= 1
+                if _is_own(PurePosixPath(Path(entry.path).relative_to(folder.parent))):
+                    return True
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+    return False
 
 
 def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
@@ -134,7 +175,8 @@ def _walk(place: Path, notes: list[str], out: Path | None) -> Iterator[File]:
                     break
                 yield from _one(path, short, notes)
             elif entry.name.startswith(".") or entry.name == "__pycache__" or _same(path, out):
-                continue
+                if entry.name.startswith(".") and _has_own(path):
+                    notes.append(f"{_short(path, place)}: {_PASSED_OVER}")
             elif entry.is_symlink():
                 notes.append(f"{_short(path, place)}: a link to a folder is not followed")
             else:
@@ -177,8 +219,11 @@ def _short(path: Path, place: Path) -> PurePosixPath:
 
 
 def readable(name: str) -> str:
-    """A file's name as encodable text, even if its bytes are not; distinct names stay distinct."""
-    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    r"""A name as text that shows what it is. What can't be encoded, has no width, or turns the direction of what is
+    written beside it is escaped, as \u202e is; so two students whose names look alike are not one."""
+    text = name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    hidden = {one for one in text if unicodedata.category(one) in _UNSEEN_KINDS or _UNSEEN.match(one)}
+    return text.translate({ord(one): one.encode("unicode_escape").decode() for one in hidden})
 
 
 def make_unreadable(path: PurePosixPath, why: str, notes: list[str]) -> File:
@@ -211,7 +256,8 @@ def _one(path: Path, short: PurePosixPath, notes: list[str]) -> Iterator[File]:
             if path.suffix.lower() != ".zip":
                 yield File(short, (about.st_mtime,), partial(bytes_of, path))
             elif about.st_size > 50 * LARGEST:
-                yield make_unreadable(short, f"{short.name} is too large an archive, and is not read", notes)
+                why = f"{short.name} has more than {50 * LARGEST / 1e6:,.0f} MB, and is not read"
+                yield make_unreadable(short, why, notes)
             else:
                 archive = _Archive(partial(bytes_of, path, 50 * LARGEST), short, 2)
                 yield from _sent_at((about.st_mtime,), _list_apart(archive, notes))
@@ -280,15 +326,20 @@ def _in_archive(data: bytes, name: PurePosixPath, notes: list[str], depth: int) 
         notes.append(f"{name}: of {len(members)} files in it, the first {most} are looked at")
     if name.name and not members:
         yield _empty(inside)
+    passed_over: set[PurePosixPath] = set()
     for member in members[:most]:
         if not member.filename:
             notes.append(f"{name.name or 'the archive'}: a file without a name is passed over")
             continue
         path = _path_of(member)
-        if any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts):
+        if hidden := [part for part in path.parts if part.startswith((".", "__MACOSX")) and part != ".."]:
+            top = inside / str(path).partition(hidden[0])[0] / hidden[0]
+            if _is_own(path) and top not in passed_over:
+                passed_over.add(top)
+                notes.append(f"{top}: {_PASSED_OVER}")
             continue
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", str(path)):
-            why = f"{member.filename}: a path that leads out of the archive"
+            why = f"{path}: a path that leads out of the archive"
             if name.name and _BOOK.fullmatch(path.name):
                 yield make_unreadable(inside / path.name, why, notes)
             else:
@@ -323,20 +374,25 @@ def _time_of(member: zipfile.ZipInfo) -> tuple[float, ...]:
 
 
 def _path_of(member: zipfile.ZipInfo) -> PurePosixPath:
-    return PurePosixPath(member.filename.replace("\\", "/"))
+    return PurePosixPath(readable(member.filename.replace("\\", "/")))
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGEST + 1) -> Callable[[], bytes]:
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int = LARGEST) -> Callable[[], bytes]:
+    name = _path_of(member)
+
     def read() -> bytes:
         if stat.S_ISLNK(member.external_attr >> 16):
-            raise Refused(f"{member.filename} is a link")
+            raise Refused(f"{name} is a link")
         if member.compress_type not in _COMPRESSED:
-            raise Refused(f"{member.filename} is compressed in a way that is not read; zip it in the ordinary way")
+            raise Refused(f"{name} is compressed in a way that is not read; zip it in the ordinary way")
         try:
             with archive.open(member) as file:
-                return file.read(most)  # regardless of the size that it claims
+                data = file.read(most + 1)  # regardless of the size that it claims
         except Exception as error:  # errors of zipfile, zlib and others
-            raise Refused(f"{member.filename} can't be read: {error}") from None
+            raise Refused(f"{name} can't be read: {error}") from None
+        if len(data) > most:
+            raise Refused(f"{name} unpacks to more than {most / 1e6:.0f} MB, and is not read")
+        return data
 
     return read
 

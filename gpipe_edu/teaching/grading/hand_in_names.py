@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from gpipe_edu.judge.exercise import all_exercises
 
-from .file_listing import UNKNOWN, File, Sent, is_book, may_answer, stem
+from .file_listing import UNKNOWN, File, Sent, is_book, may_answer, readable, stem
 
 _MOODLE: Final = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?")
 _MOODLE_FLAT: Final = re.compile(
@@ -247,7 +247,7 @@ def _submitters(beside: Iterable[File]) -> dict[str, tuple[list[str], Sent]]:
                     continue
                 listed &= not _NO_SUBMITTER.match(line)
                 if head and listed and (found := _SUBMITTER.search(line)):
-                    name = (found[1] or found[2]).strip("\"' ")
+                    name = readable((found[1] or found[2]).strip("\"' "))
                     if line.lstrip().startswith("- ") or not names[head]:
                         names[head].append(name)
                         by_email = found[1] is None

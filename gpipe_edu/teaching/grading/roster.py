@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from .file_listing import readable
+
 _NO_NUMBERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -88,7 +90,7 @@ def _match_columns(
     ways: list[tuple[int, ...]] = [(place,) for place in places]
     ways += [(one, other) for one in places for other in places if one != other]
     for way in ways:
-        found = _match([" ".join(_cell(row, place) for place in way) for row in cells], students)
+        found = _match([readable(" ".join(_cell(row, place) for place in way)) for row in cells], students)
         if len(set(found[0].values())) > len(set(best[0].values())):
             best = found
     return best
@@ -145,6 +147,6 @@ def _separator(text: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without what exports change: case, accents, blanks."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
+    """A name without what exports change: case, accents, blanks, and what `file_listing.readable` has escaped."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"\\(x|u|U000)[0-9a-f]{2,5}", "", name)).casefold()
     return re.sub(r"[\W_]+", "", "".join(c for c in plain if not unicodedata.combining(c)))
