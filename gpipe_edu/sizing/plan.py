@@ -37,7 +37,7 @@ from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
-from gpipe_edu.timeline.simulate import simulate_ends
+from gpipe_edu.timeline.ends import simulate_ends
 
 from . import costs
 from .job import Job

@@ -1,9 +1,11 @@
 """Timelines: when each op ran, or is planned to run, and the figures that follow from it.
 
 `simulate.py` has no choices to make: a device runs its row in order, each op as soon as its inputs are there, so
-planned timelines are deterministic. `stuck_schedule.py` turns a schedule that cannot run into something to draw: what
-has run, what never will, and arrows for the broken rule. `trace.py` writes and reads Chrome traces, `opened/` opens
-what other programs have measured, `faults.py` makes steps to practise on, `diagram.py` reads what people draw.
+planned timelines are deterministic; `ends.py` says sooner when that ends, `merged_replays.py` makes one of several runs
+whose ops were timed one by one, and `single_thread.py` has calls that one thread hands to devices. `stuck_schedule.py`
+turns a schedule that cannot run into something to draw: what has run, what never will, and arrows for the broken rule.
+`trace.py` writes and reads Chrome traces, `opened/` opens what other programs have measured, `faults.py` makes steps to
+practise on, `diagram.py` reads what people draw.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,9 @@ from .diagnosis import Diagnosis, diagnose
 from .diagram import contradictions, read_diagram
 from .faults import step_with_fault
 from .memory import peak_memory
-from .simulate import dispatch_calls, merge_replays, replay, simulate
+from .merged_replays import merge_replays
+from .simulate import replay, simulate
+from .single_thread import dispatch_calls
 from .timeline import Message, Span, Timeline
 
 if TYPE_CHECKING:

@@ -7,26 +7,14 @@
 A device runs its ops in the given order and starts each as soon as it is free and the op's inputs are there. A link
 carries its messages in the order in which they were sent, which is that of the ops on the sending device. So there are
 no choices to make and no ties to break: the same schedule and costs always give the same timeline.
-
-Where one thread hands calls to devices, the order of its loop costs time, too: a call that waits holds up all that
-follow. K = 2, M = 2, calls as (micro-batch, stage). By the clock, (0, 0) (1, 0) (0, 1) (1, 1), they take three ticks:
-
-    tick 0  (0, 0)
-    tick 1  (1, 0) (0, 1)
-    tick 2  (1, 1)
-
-Micro-batch by micro-batch, (0, 0) (0, 1) (1, 0) (1, 1), they take three, too; with more devices this order is slower.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.schedule.needs import Needs
-from gpipe_edu.schedule.op import KINDS, SENDS_GRADIENT
 from gpipe_edu.schedule.schedule import check_schedule
 
 from .costs import Costs
@@ -54,89 +42,6 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
         messages=messages,
         pairs=schedule.pairs,
     )
-
-
-Arrivals = list[float | None]
-"""By micro-batch, when another stage's output for it arrives; None: not known yet."""
-
-
-class _Way(NamedTuple):
-    """Of all ops of one kind and stage: what they wait for from another stage, and where their own goes."""
-
-    waits: Arrivals | None
-    seconds: float
-    goal: int | None
-    arrivals: Arrivals
-
-
-def _ways(schedule: Schedule, costs: Costs) -> dict[str, dict[int, _Way]]:
-    """By kind and stage. Micro-batches are alike, so the rules are asked of one op of each kind and stage."""
-    table = costs.table(schedule.stages)
-    one_each = {(kind, stage): m for row in schedule.rows for kind, m, stage in row}
-    asked = set(one_each.values())
-    needs = Needs(op for row in schedule.rows for op in row if op[1] in asked)
-    waits: dict[tuple[str, int], Arrivals] = {}
-    goals: dict[tuple[bool, int], tuple[int, Arrivals]] = {}  # of activations, and of gradients
-    for (kind, stage), m in one_each.items():
-        for need in needs(Op(kind, m, stage)):
-            if need.stage != stage:
-                made = need.kind in SENDS_GRADIENT, need.stage
-                waits[kind, stage] = goals.setdefault(made, (stage, [None] * schedule.micro_batches))[1]
-    ways: dict[str, dict[int, _Way]] = {kind: {} for kind in KINDS}
-    nowhere: tuple[None, Arrivals] = None, []
-    for kind, stage in one_each:
-        sends = kind == "F" or kind in SENDS_GRADIENT
-        goal, arrivals = goals.get((kind != "F", stage), nowhere) if sends else nowhere
-        ways[kind][stage] = _Way(waits.get((kind, stage)), table[kind][stage], goal, arrivals)
-    return ways
-
-
-class Ends(NamedTuple):
-    """Of each device: when its last op ends, and how long it runs ops."""
-
-    last: tuple[float, ...]
-    busy: tuple[float, ...]
-
-
-def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
-    """What `simulate` says of when devices are ready, in two fifths of the time, for comparing many schedules.
-
-    The schedule must be one that can run, such as a recipe's: that is not checked. Then an op waits for its turn and
-    for what comes from another stage, so times are all that has to be kept. Pairs run apart.
-    """
-    home, ways = schedule.device_of_stage, _ways(schedule, costs)
-    send, link = costs.send, costs.link
-    free, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
-    idle_from = [[0.0] * schedule.devices for _ in free]  # per link: when its last message has left it
-    left = [iter(row) for row in schedule.rows]
-    heads = [next(row, None) for row in left]
-    awake = list(range(schedule.devices))
-    while awake:
-        device = awake.pop()
-        now, links = free[device], idle_from[device]
-        op = heads[device]
-        while op is not None:
-            kind, m, stage = op
-            waits, seconds, goal, arrivals = ways[kind][stage]
-            if waits is not None:
-                there = waits[m]
-                if there is None:
-                    break
-                if there > now:
-                    now = there
-            now += seconds
-            busy[device] += seconds
-            if goal is not None:
-                target, there = home[goal], now
-                if target != device:
-                    if link:
-                        there = links[target] = max(now, links[target]) + link
-                    there += send
-                    awake.append(target)
-                arrivals[m] = there
-            op = next(left[device], None)
-        free[device], heads[device] = now, op
-    return Ends(tuple(free), tuple(busy))
 
 
 def replay(
@@ -212,48 +117,3 @@ def _goals(schedule: Schedule) -> dict[Op, int]:
     home = schedule.device_of_stage
     steps = schedule.apart().steps
     return {need: device for device, _, needs in steps for need in needs if home[need[2]] != device}
-
-
-def merge_replays(runs: Iterable[Timeline]) -> Timeline:
-    """One replayed timeline from several of the same schedule: every op takes its shortest time in any of them.
-
-    Other programs can only add time, and hardly ever to the same op in every run, while on a busy machine an
-    undisturbed run is rare. Raises ValueError for no runs, for timelines that are not replayed, and for runs of
-    different schedules.
-    """
-    timelines = list(runs)
-    if not timelines:
-        raise ValueError("merge_replays needs at least one run; several are better")
-    rows = _rows(timelines[0])
-    seconds: dict[Op, float] = {}
-    for timeline in timelines:
-        if timeline.source != "replayed":
-            raise ValueError(
-                f"{timeline!r} is {timeline.source}; only replayed ops, timed one by one, can come from several runs"
-            )
-        if _rows(timeline) != rows:
-            raise ValueError(f"{timeline!r} runs other ops, or in another order, than {timelines[0]!r}")
-        for span in timeline.spans:
-            seconds[span.op] = min(span.end - span.start, seconds.get(span.op, float("inf")))
-    schedule = Schedule(rows, name=timelines[0].name)
-    return replay(schedule, seconds.__getitem__, source="replayed", unit=timelines[0].unit)
-
-
-def _rows(timeline: Timeline) -> list[list[Op]]:
-    return [[span.op for span in timeline.row(device)] for device in range(timeline.devices)]
-
-
-def dispatch_calls(order: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """The ticks in which devices run the calls (micro-batch, stage), dispatched one by one in this order.
-
-    Every call takes a tick. It begins when its device and its micro-batch are free and the call before it has begun.
-    """
-    ticks: list[list[tuple[int, int]]] = []
-    free: dict[str, int] = {}
-    now = 0
-    for m, k in order:
-        now = max(now, free.get(f"device {k}", 0), free.get(f"micro-batch {m}", 0))
-        ticks += [[] for _ in range(now + 1 - len(ticks))]
-        ticks[now].append((m, k))
-        free[f"device {k}"] = free[f"micro-batch {m}"] = now + 1
-    return ticks

@@ -10,7 +10,7 @@ import gpipe_edu as ge
 from gpipe_edu import Costs, Op, Schedule
 from gpipe_edu.schedule.recipes import RECIPES
 from gpipe_edu.timeline import replay
-from gpipe_edu.timeline.simulate import simulate_ends
+from gpipe_edu.timeline.ends import simulate_ends
 from tests.amount import examples
 from tests.each import each
 from tests.oracle import events, expected_code, plain, times

@@ -3,7 +3,7 @@
 import itertools
 
 from gpipe_edu import gpipe, simulate
-from gpipe_edu.timeline.simulate import dispatch_calls
+from gpipe_edu.timeline.single_thread import dispatch_calls
 from tests.each import each
 
 SIZES = list(itertools.product(range(1, 5), range(1, 6)))

@@ -17,7 +17,7 @@ from gpipe_edu.judge.case import Sign, Signs
 from gpipe_edu.judge.findings import Chart
 from gpipe_edu.judge.traced_runs import Trail
 from gpipe_edu.schedule import Op, Schedule
-from gpipe_edu.timeline.simulate import dispatch_calls
+from gpipe_edu.timeline.single_thread import dispatch_calls
 
 Piece: TypeAlias = tuple[float, ...]
 """A micro-batch: the numbers of its samples, which begin at 1."""
