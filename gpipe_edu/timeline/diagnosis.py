@@ -8,7 +8,7 @@ lost to the order itself, and to a stage that the others wait for.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -265,34 +265,33 @@ class _Measured:
             return best, length, length
         own = length
         held = max(self.steps[0].peak_in_flight)
+        fitting = []
         for schedule, parts in self._candidates():
             spans, _ = run(schedule, partial(self._part, parts), send)
-            peak = max(Timeline(spans, schedule.devices).peak_in_flight)
-            if peak <= held * parts and _end(spans) < length * (1 - _WORTH):
-                best, length = schedule, _end(spans)
+            peak = max(Timeline(spans, schedule.devices).peak_in_flight) / parts
+            if peak <= held:
+                fitting.append((peak, _end(spans), schedule))
+        for _, end, schedule in sorted(fitting, key=lambda one: one[0]):  # of equals the one that holds least
+            if end < length * (1 - _WORTH):
+                best, length = schedule, end
         return best, length, own
 
     def _candidates(self) -> Iterable[tuple[Schedule, int]]:
-        """Recipes for the same stages, and with each of them cut in two; and into how many it is cut."""
+        """Recipes for the same stages, and with each of them cut in two; and into how many it is cut.
+
+        Not those that recompute, or whose pairs share a device's time: what that would take was not measured. Nor two
+        changes at once: where stages are cut, backwards are not."""
         K, M, V = self.schedule.devices, self.schedule.micro_batches, self.schedule.stages // self.schedule.devices
         if self.schedule.stages != V * K or K == 1:
             return
-        makers: list[tuple[Callable[[], Schedule], int]] = [
-            (lambda: recipes.interleaved(K, M, V), 1),
-            (lambda: recipes.breadth_first(K, M, V), 1),
-        ]
-        if V == 1:
-            makers = [
-                (lambda: recipes.one_f_one_b(K, M), 1),
-                (lambda: recipes.gpipe(K, M), 1),
-                (lambda: recipes.zero_bubble(K, M), 1),
-                (lambda: recipes.interleaved(K, M, 2), 2),
-            ]
-        if V == 2:
-            makers += [(lambda: recipes.zero_bubble_v(K, M), 1)]
-        for make, parts in makers:
+        for name, make in recipes.RECIPES.items():
+            form = recipes.form_of(name)
+            parts = 2 if V == 1 and form.takes_V else 1
+            fits = not (parts > 1 and form.splits) if form.takes_V else form.stages == V
+            if form.recomputes or form.pairs or not fits:
+                continue
             try:
-                yield make(), parts
+                yield make(K, M, V * parts) if form.takes_V else make(K, M), parts
             except ValueError:  # too large, or too few micro-batches for it
                 continue
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import gpipe_edu as ge
-from gpipe_edu.schedule import Op
+from gpipe_edu.schedule import Op, recipes
 from gpipe_edu.timeline import Span, Timeline, replay, step_with_fault
 from tests.recipes import small_schedules
 
@@ -138,6 +138,12 @@ def test_a_shorter_schedule_is_one_at_these_costs_and_in_this_memory():
         found = ge.diagnose(ge.simulate(schedule))
         assert found.shorter is None
         assert found.shorter_makespan == pytest.approx(found.planned_makespan)
+
+
+def test_a_schedule_that_is_added_to_the_recipes_is_proposed(monkeypatch):
+    mine = {"mine": lambda K, M: ge.Schedule(ge.zero_bubble(K, M).rows, name="mine")}
+    monkeypatch.setattr(recipes, "RECIPES", mine)
+    assert ge.diagnose(ge.simulate(ge.one_f_one_b(4, 8))).shorter.name == "mine"
 
 
 def test_the_sentences_are_three_at_most_and_what_gains_most_comes_first():
