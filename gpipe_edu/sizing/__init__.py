@@ -8,10 +8,11 @@ sources, `machine_file.py` reads one's own, `measurement.py` measures it; `huggi
 `page/` is what a notebook shows, with sliders.
 """
 
+from .in_words import duration, size
 from .job import STATES, BytesPerParameter, Job, Machine
 from .model import LayerSize, Model, mlp, transformer
 from .plan import Plan
-from .planner import Planner, SearchSpace, duration, guide, size
+from .planner import Planner, SearchSpace, guide
 
 __all__ = [
     "STATES",

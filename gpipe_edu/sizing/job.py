@@ -8,6 +8,9 @@ from gpipe_edu.base.validate import number, whole
 
 from .model import Model
 
+MOST_DEVICES: Final = 16384
+"""Beyond these a table of plans would take minutes, not seconds."""
+
 
 class Machine(NamedTuple):
     """Equal devices, in nodes. Times in seconds, sizes in bytes, bandwidths in bytes per second, one way.

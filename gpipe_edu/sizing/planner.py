@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule.recipes import form_of
-from gpipe_edu.view.measures import time_unit
 
 from .flags import SYSTEMS, lacking, lacks_on, where
-from .job import Job
+from .in_words import PARTS, bar, duration, size
+from .job import MOST_DEVICES, Job
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import Counter
 from .systems import full_name
@@ -23,9 +23,8 @@ from .systems import full_name
 if TYPE_CHECKING:
     from .page.explorer import PlanExplorer
 
-MOST_DEVICES: Final = 16384
 MOST_MICRO_BATCHES: Final = 512
-"""Beyond these a table of plans would take minutes, not seconds."""
+"""Beyond this a table of plans would take minutes, not seconds."""
 
 TIE: Final = 0.01
 """Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
@@ -361,26 +360,6 @@ def guide(job: Job, ways: SearchSpace = SearchSpace()) -> Planner:  # noqa: B008
     return Planner(job, ways)
 
 
-def size(count: float) -> str:
-    """Bytes as people read them, in powers of ten: "1.25 GB"."""
-    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= 0.9995 * scale:  # so that what rounds to 1 is 1
-            return f"{count / scale:.{max(3, len(str(int(count / scale))))}g} {unit}"
-    return f"{count:.0f} bytes"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people read them."""
-    return time_unit("s", seconds).show(seconds)
-
-
-def bar(share: float, width: int) -> str:
-    """A bar of so many characters, filled to that share in eighths of one."""
-    eighths = round(min(1.0, max(0.0, share)) * width * 8)
-    whole, rest = divmod(eighths, 8)
-    return ("█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)
-
-
 _SPREAD: Final = {0: "nothing", 1: "the optimizer's state", 2: "gradients, too,", 3: "weights, too,"}
 
 _BAR: Final = 6
@@ -430,18 +409,6 @@ def _loss(plan: Plan, best: Plan) -> str:
     rest = plan.step - best.step - more[name]
     others = f", all else {duration(abs(rest))} {'more' if rest > 0 else 'less'}" if abs(rest) > TIE * best.step else ""
     return f"takes {times:.2f} times as long: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
-
-
-PARTS: Final = {
-    "products": "matrix products",
-    "memory": "memory traffic and fixed costs",
-    "recompute": "recomputed operations",
-    "groups": "messages within groups",
-    "shards": "exchanges of shards that no work hides",
-    "replicas": "exchanges of replicas that no work hides",
-    "update": "updates of weights",
-    "bubble": "bubbles",
-}
 
 
 def _any(values: Iterable[Any]) -> str:

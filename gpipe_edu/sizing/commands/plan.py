@@ -33,8 +33,9 @@ from gpipe_edu.sizing import (
 )
 from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking, lacks_on
 from gpipe_edu.sizing.hugging_face import Opened
+from gpipe_edu.sizing.in_words import bar
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
-from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, bar, effect
+from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, effect
 from gpipe_edu.sizing.presets import DEVICES, known_name, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model

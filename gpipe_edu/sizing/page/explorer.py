@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from gpipe_edu.sizing.job import Job
-from gpipe_edu.sizing.planner import MOST_DEVICES, Planner, duration
+from gpipe_edu.sizing.in_words import duration
+from gpipe_edu.sizing.job import MOST_DEVICES, Job
 from gpipe_edu.view.palette import PAGE
 from gpipe_edu.view.sliders import Slider, Sliders
 
 from .picture import as_html
+
+if TYPE_CHECKING:
+    from gpipe_edu.sizing.planner import Planner
 
 NETWORKS: Final = (1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9)
 """Bytes per second of a device's link to other nodes, one way: 10 to 800 Gbit/s, as Ethernet and InfiniBand come."""
@@ -33,7 +36,7 @@ class PlanExplorer(Sliders):
         """The plan's picture, and its figures."""
         job = self._job(values)
         try:
-            self.guide = self.guide if job == self.guide.job else Planner(job, self.guide.ways)
+            self.guide = self.guide if job == self.guide.job else type(self.guide)(job, self.guide.ways)
         except ValueError as error:  # no plan is left
             return f"<p>{escape(str(error))}</p>", "No plan."
         best = self.guide.best

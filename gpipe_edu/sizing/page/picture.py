@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from gpipe_edu.sizing.in_words import PARTS, duration, size
 from gpipe_edu.sizing.plan import Plan
-from gpipe_edu.sizing.planner import PARTS, Planner, duration, size
 from gpipe_edu.view.html import fill
 from gpipe_edu.view.palette import PAGE, PAINTS, ground_of
 from gpipe_edu.view.svg import render
 from gpipe_edu.view.theme import notebook_theme, on_a_page
+
+if TYPE_CHECKING:
+    from gpipe_edu.sizing.planner import Planner
 
 _PALEST: Final = 1.5
 """A step that takes so many times as long as the best has no colour left."""
