@@ -84,7 +84,7 @@ def judge_and_show(
 
 def show(report: Report, trouble: str = "") -> None:
     """Display the report in a notebook, print it elsewhere."""
-    parts = dot(report) + as_markdown(report), cost(report), tries_and_hints.offer(report.key), trouble
+    parts = dot(report) + as_markdown(report), cost(report), tries_and_hints.offer(report.exercise), trouble
     output.show("\n\n".join(filter(None, parts)))
     source = report.first or report.success
     drawn = drawings(source.charts if source else ())

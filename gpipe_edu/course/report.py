@@ -7,7 +7,6 @@ from typing import Any
 
 from gpipe_edu.base.atomic_write import printable
 from gpipe_edu.base.words import plural
-from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import STOPPED, Chart, Finding, Report, Trouble
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.timeline import Costs, Span, Timeline, simulate
@@ -57,16 +56,15 @@ def cost(report: Report) -> str:
     """What the broken promises mean for the learner; "" where none is broken or the answer is wrong."""
     if report.state != "passed" or not report.passed_over:
         return ""
-    share = _SHARES[find_exercise(report.key).cost(finding.slip for finding in report.passed_over)]
+    share = _SHARES[report.exercise.cost(finding.slip for finding in report.passed_over)]
     return f"It counts as solved. In a class this costs {share} of the points."
 
 
 def _broken(report: Report) -> list[Finding]:
     """What showed first of each broken promise."""
-    promises = find_exercise(report.key).promises
     found: dict[str, Finding] = {}
     for one in report.passed_over:
-        found.setdefault(promises[one.slip], one)
+        found.setdefault(report.exercise.promises[one.slip], one)
     return list(found.values())
 
 
@@ -84,10 +82,8 @@ def headline(report: Report) -> str:
             return f"{report.key}: right, but for {'one promise' if broken == 1 else f'{broken} promises'}."
         return f"{report.key}: passed, {plural(report.calls, 'call')}."
     if report.state == "unwritten":
-        function = find_exercise(report.key).function
-        return (
-            f"{report.key}: {function} is not written yet. Put your code in the place of `raise NotImplementedError`."
-        )
+        stub = f"{report.key}: {report.exercise.function} is not written yet."
+        return f"{stub} Put your code in the place of `raise NotImplementedError`."
     return f"{report.key}: not yet."
 
 
@@ -146,8 +142,7 @@ def _trouble(trouble: Trouble) -> list[str]:
 
 
 def _again(report: Report) -> str:
-    exercise = find_exercise(report.key)
-    return f"The same inputs again: {how_to_ask.check(report.key, exercise.function, report.seed)}."
+    return f"The same inputs again: {how_to_ask.check(report.key, report.exercise.function, report.seed)}."
 
 
 def _shorten(text: str) -> str:

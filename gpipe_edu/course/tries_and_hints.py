@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpipe_edu.base import store
-from gpipe_edu.judge.exercise import all_exercises, find_exercise
+from gpipe_edu.judge.exercise import Exercise, all_exercises, find_exercise
 from gpipe_edu.judge.findings import Report
 
 from . import how_to_ask
@@ -47,13 +47,13 @@ def state(key: str) -> dict[str, Any]:
         return _entry({}, key)
 
 
-def offer(key: str) -> str:
+def offer(exercise: Exercise) -> str:
     """What to look at after a try: our solution if it was right, otherwise a hint."""
-    now = state(key)
+    key, most, now = exercise.key, len(exercise.hints), state(exercise.key)
     if now["passed"]:
         return f"Our way to write it: {how_to_ask.solution(key)}."
-    if now["hints"] < 3 and now["tries"] > now["tries_at_hint"]:
-        return f"Stuck? {how_to_ask.hint(key)} has hint {now['hints'] + 1} of 3."
+    if now["hints"] < most and now["tries"] > now["tries_at_hint"]:
+        return f"Stuck? {how_to_ask.hint(key)} has hint {now['hints'] + 1} of {most}."
     return f"Stuck? {how_to_ask.hint(key)} shows the hints again." if now["hints"] else ""
 
 
@@ -65,20 +65,20 @@ def hint(key: str) -> None:
     """
     exercise = find_exercise(key)
     key, hints, now = exercise.key, exercise.hints, state(exercise.key)
-    last = ""
+    last, most = "", len(hints)
     if now["passed"]:
-        now["hints"] = 3
-    elif now["hints"] < 3 and now["tries"] > now["tries_at_hint"]:
+        now["hints"] = most
+    elif now["hints"] < most and now["tries"] > now["tries_at_hint"]:
         now["hints"] += 1
         _keep(key, hints=now["hints"], tries_at_hint=now["tries"])
-    elif now["hints"] < 3:
+    elif now["hints"] < most:
         more = "another" if now["hints"] else "your own"
-        last = f"Hint {now['hints'] + 1} of 3 comes after {more} try: change the code and check it."
+        last = f"Hint {now['hints'] + 1} of {most} comes after {more} try: change the code and check it."
     else:
         last = f"That was all. {how_to_ask.solution(key, give_up=True)} shows one way to write it."
     own = exercise.hint_for(now["slip"])
     shown = [f"**To what the check has found:** {own}"] if own else []
-    shown += [f"**Hint {number} of 3.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
+    shown += [f"**Hint {number} of {most}.** {text}" for number, text in enumerate(hints[: now["hints"]], start=1)]
     output.show("\n\n".join(filter(None, [*shown, last])))
 
 

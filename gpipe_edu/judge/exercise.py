@@ -35,6 +35,10 @@ _FOLDER: Final = re.compile(r"ex\d\d_\w+")
 _TASKS: Final = "gpipe_edu.judge.tasks"
 
 
+HINTS: Final = 3
+"""How many each exercise has, from small to large."""
+
+
 class Exercise(NamedTuple):
     """One function that a learner writes, and the sentences of its `messages.toml`.
 
@@ -52,7 +56,7 @@ class Exercise(NamedTuple):
     function: str
     title: str
     notebook: str
-    hints: tuple[str, str, str]
+    hints: tuple[str, ...]
     success: str
     slips: Mapping[str, str]
     promises: Mapping[str, str] = {}

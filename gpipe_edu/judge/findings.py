@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.process.lines import Line
 
+from .exercise import Exercise, find_exercise
+
 CUT_SHORT: Final = ("stopped", "printed", "crowd")
 """Kinds of trouble of what would have gone on: out of time, printed too much, started too many processes."""
 
@@ -95,6 +97,11 @@ class Report(NamedTuple):
     success: Success | None = None
     printed: str = ""
     passed_over: tuple[Finding, ...] = ()
+
+    @property
+    def exercise(self) -> Exercise:
+        """The exercise whose answer was checked; only its key travels."""
+        return find_exercise(self.key)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -55,7 +55,7 @@ SAME = "Each stage waits for the gradient of the one behind it, so only one orde
 BROKEN = [
     ("an empty sentence", SAID, 'success = "', 'success = ""  # "', [f"{SAID}: success is empty. Write"]),
     ("an empty hint", SAID, '    "In which', '    "",\n    # "In which', [f"{SAID}: hints[0] is empty. Write"]),
-    ("two hints", SAID, '    "`range(K)`', '    # "`range(K)`', [f"{SAID}: the number of hints is 2, * Write three"]),
+    ("two hints", SAID, '    "`range(K)`', '    # "`range(K)`', [f"{SAID}: the number of hints is 2, * Write 3"]),
     (
         "a short hint",
         SAID,

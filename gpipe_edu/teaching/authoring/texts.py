@@ -23,7 +23,7 @@ from gpipe_edu.course.building import percent_format
 from gpipe_edu.course.building.build import notebook_text
 from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.predictions import question
-from gpipe_edu.judge.exercise import Exercise
+from gpipe_edu.judge.exercise import HINTS, Exercise
 from gpipe_edu.schedule.doctor import CODES
 from gpipe_edu.teaching.grading import marks
 
@@ -95,7 +95,7 @@ def unfinished(material: Material) -> Iterator[Shortcoming]:
 
 
 def sentences(material: Material) -> Iterator[Shortcoming]:
-    """Empty sentences, and hints that are not three or have the wrong length."""
+    """Empty sentences, and hints that are too few, too many or of the wrong length."""
     said, where = material.sentences(), relative(material.messages)
     named = [(name, said[name]) for name in ("function", "title", "success")]
     named += [(f"slips.{slip}", words) for slip, words in said["slips"].items()]
@@ -108,9 +108,9 @@ def sentences(material: Material) -> Iterator[Shortcoming]:
             yield Shortcoming(where, f"{name} has {len(words)} characters", f"Give it {allowed}")
     for slip in sorted(said.get("hints_for", {}).keys() - material.exercise.slips.keys()):
         yield Shortcoming(where, f"hints_for has {slip}, which is no slip", "Give it a slip's name, or take it away")
-    if len(said["hints"]) != 3:
-        wrong = f"the number of hints is {len(said['hints'])}, and a learner gets three"
-        yield Shortcoming(where, wrong, "Write three, from small to large")
+    if len(said["hints"]) != HINTS:
+        wrong = f"the number of hints is {len(said['hints'])}, and a learner gets {HINTS}"
+        yield Shortcoming(where, wrong, f"Write {HINTS}, from small to large")
 
 
 def slips(material: Material, entries: Iterable[Entry]) -> Iterator[Shortcoming]:

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.atomic_write import printable
 from gpipe_edu.course.notebook.output import plain
 from gpipe_edu.course.report import as_markdown
-from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.judge.findings import Finding, Report
 
 STATES: Final = {
@@ -73,7 +72,7 @@ def share(report: Report) -> float:
     """The part of the points, from 0 to 1, that a report earns."""
     if report.state != "passed":
         return 0.0
-    return 1.0 - find_exercise(report.key).cost(finding.slip for finding in report.passed_over)
+    return 1.0 - report.exercise.cost(finding.slip for finding in report.passed_over)
 
 
 def mark(reports: Sequence[Report], all_or_nothing: bool = False, notes: tuple[str, ...] = ()) -> Mark:
