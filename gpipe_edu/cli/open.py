@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from warnings import catch_warnings, simplefilter
 
 import typer
@@ -17,6 +17,7 @@ from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.stuck import stuck_lanes
 from gpipe_edu.view.text import render_text
 
+from .as_json import AsJson, diagnosis_of, order_of, step_of, tell
 from .schedule import check_targets, write
 
 
@@ -33,41 +34,52 @@ def run(
     csv: Annotated[
         Path | None, typer.Option(help="Write a schedule that would be shorter, if there is one, as PyTorch's CSV.")
     ] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Open a measured run, or a schedule: the chart, its bubble, and what could be gained.
 
     Reads torch.profiler's traces, a pipeline timer for Megatron-LM, traces of
     gpipe_edu, and orders of ops. Exit code 1 for a schedule that cannot run.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, quiet=as_json)
     with bad_arguments():
         check_targets(trace, figure)
         check_targets(html, None)
         with catch_warnings(record=True) as notes:
             simplefilter("always")
             opened = open_files(files, step=step, replica=replica)
+    doubts = [*opened.doubts, *(str(note.message) for note in notes)]
+    answer: dict[str, Any] = {"said": opened.said, "doubts": doubts, "schedule": None, "step": None, "diagnosis": None}
     for line in opened.said:
         console.print(line, markup=False)
-    for line in (*opened.doubts, *(str(note.message) for note in notes)):
+    for line in doubts:
         console.print(line, style="bold yellow", markup=False)
     found = opened.found
+    if isinstance(found, Schedule):
+        answer["schedule"] = order_of(found)
     if isinstance(found, Schedule) and (problems := found.problems()):
+        if as_json:
+            tell(answer)
         for problem in problems:
             console.print(problem.message, style="bold red", markup=False)
         if found.stages:
             console.print(stuck_lanes(standstill(found), console.width), markup=False)
         return 1
     timeline = simulate(found) if isinstance(found, Schedule) else found
+    answer["step"] = step_of(timeline)
     console.print(render_text(timeline, width=console.width, color=True))
     shorter, words = None, ""
     if timeline.measured:
         diagnosis = diagnose(timeline if step is not None else opened.steps)
         shorter, words = diagnosis.shorter, str(diagnosis)
+        answer["diagnosis"] = diagnosis_of(diagnosis)
         console.print(words, markup=False)
         if shorter is not None and csv is None:
             console.print(
                 f"That schedule as a file for your cluster: --csv {shorter.name.replace(' ', '_')}.csv", markup=False
             )
+    if as_json:
+        tell(answer)
     with bad_arguments():
         if csv is not None and not timeline.measured:
             raise ValueError(f"--csv looks for a shorter schedule at measured costs, and {found.name!r} is an order")

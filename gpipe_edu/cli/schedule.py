@@ -24,6 +24,8 @@ from gpipe_edu.timeline.stuck_schedule import standstill
 from gpipe_edu.view.stuck import stuck_lanes
 from gpipe_edu.view.text import render_text
 
+from .as_json import AsJson, order_of, step_of, tell
+
 PICTURES = (".svg", ".png")
 
 Partitions = Annotated[
@@ -102,18 +104,21 @@ def run(
     trace: Annotated[Path | None, typer.Option(help="Write the plan as a Chrome trace (JSON).")] = None,
     figure: Annotated[Path | None, typer.Option(help="Write the plan as a picture (.svg or .png).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the schedule as PyTorch's pipeline CSV.")] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Check a schedule and draw its plan. Exit code 1, with every problem named, if it cannot run.
 
     A file has a line per device, such as F0 F1 B1 B0, or is PyTorch's pipeline
     CSV, or an order written by zero bubble or Megatron-LM.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, quiet=as_json)
     with bad_arguments():
         check_targets(trace, figure, csv)
         schedule = find_schedule(what, partitions, micro_batches)
         costs = Costs(F=forward, B=backward, send=send)
     problems = schedule.problems()
+    if as_json:
+        tell(order_of(schedule) | {"step": None if problems else step_of(simulate(schedule, costs))})
     for problem in problems:
         console.print(problem.message, style="bold red", markup=False)
     if problems and schedule.stages:

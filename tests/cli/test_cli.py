@@ -86,6 +86,19 @@ def test_schedule_names_what_is_wrong_with_a_written_one_and_exits_with_1(run, t
     assert "device 1  || [B0?] [F0?]\nB0@1 --needs--> F0@1" in out
 
 
+def test_schedule_answers_other_programs(run, tmp_path):
+    code, out, _ = run("schedule", "1f1b", "--partitions", "2", "--micro-batches", "2", "--json")
+    found, plan = json.loads(out), ge.simulate(ge.one_f_one_b(2, 2))
+    assert (code, found["rows"], found["problems"]) == (0, ["F0 F1 B0 B1", "F0 B0 F1 B1"], [])
+    assert (found["step"]["source"], found["step"]["makespan"]) == ("planned", plan.makespan)
+    assert found["step"]["bubble"] == pytest.approx(plan.bubble_fraction)
+    (tmp_path / "mine.txt").write_text("F0 B0\nB0 F0\n")
+    code, out, _ = run("schedule", str(tmp_path / "mine.txt"), "--json")
+    found = json.loads(out)
+    assert (code, found["step"], found["problems"][0]["op"]) == (1, None, "B0@1")
+    assert found["problems"][0]["message"].startswith("device 1 runs B0@1 before F0@1")
+
+
 def test_environment_finds_the_course_ready_here(run):
     code, out, _ = run("environment")
     assert code == 0

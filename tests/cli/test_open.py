@@ -28,6 +28,23 @@ def test_a_measured_run_is_shown_with_its_bubble_and_what_it_says(run, tmp_path)
     assert ge.load(trace).bubble_fraction == pytest.approx(0.397, abs=0.001)
 
 
+def test_other_programs_are_answered(run, tmp_path):
+    picture = tmp_path / "step.svg"
+    code, out, _ = run("open", str(FILES / "kineto_gpu"), "--json", "--figure", str(picture))
+    found, diagnosis = json.loads(out), ge.diagnose(ge.load(FILES / "kineto_gpu"))
+    assert code == 0
+    assert picture.exists()
+    assert found["step"]["source"] == "measured"
+    assert found["step"]["bubble"] == pytest.approx(0.2, abs=0.001)
+    assert found["diagnosis"]["words"] == str(diagnosis)
+    assert found["diagnosis"]["shorter"]["name"] == "zero bubble"
+    assert len(found["diagnosis"]["findings"]) == len(diagnosis.findings)
+    (tmp_path / "mine.txt").write_text("F0 B0\nB0 F0\n")
+    code, out, _ = run("open", str(tmp_path / "mine.txt"), "--json")
+    found = json.loads(out)
+    assert (code, found["step"], found["schedule"]["problems"][0]["op"]) == (1, None, "B0@1")
+
+
 def test_files_are_named_in_any_order_and_replicas_chosen(run):
     files = sorted(map(str, (FILES / "kineto_cpu_2_replicas").iterdir()), reverse=True)
     code, out, _ = run("open", *files, "--replica", "1")
