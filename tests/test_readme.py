@@ -17,7 +17,12 @@ from .solutions.bank import everything
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md")))]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md"))),
+]
 
 
 def test_the_picture_is_what_the_package_draws_today():

@@ -122,6 +122,7 @@ def _sources(root: Path) -> list[str]:
         "docs/*.md",
         "benchmarks/README.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
     )
     return [path.relative_to(root).as_posix() for pattern in patterns for path in sorted(root.glob(pattern))]
 
