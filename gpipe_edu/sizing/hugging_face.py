@@ -17,7 +17,6 @@ from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import join_words
 
 from .model import Model, transformer
-from .params_json import as_config, is_params
 
 SUFFIX: Final = ".json"
 
@@ -111,10 +110,6 @@ def read(path: str | Path, **changes: int) -> Opened:
     if not isinstance(config, dict):
         raise ValueError(f"{str(path)!r} holds no object; give the config.json of a Hugging Face model")
     try:
-        if is_params(config):
-            config, notes = as_config(config, **changes)
-            opened = of_config(config, **changes)
-            return opened._replace(notes=(*notes, *opened.notes))
         return of_config(config, **changes)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None

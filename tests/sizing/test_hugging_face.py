@@ -123,38 +123,6 @@ def test_samples_are_as_long_as_one_trains_unless_told():
     assert (model.tokens, len(model.layers), model.layers[0].parameters, notes) == (8192, 4, 64000, ())
 
 
-PARAMS = {"dim": 4096, "n_layers": 32, "n_heads": 32, "multiple_of": 256, "norm_eps": 1e-5, "vocab_size": -1}
-
-
-def test_metas_params_json_is_the_model_that_was_published(tmp_path):
-    file = tmp_path / "params.json"
-    eight = {"n_kv_heads": 8, "ffn_dim_multiplier": 1.3}
-    for changes, words, parameters in (  # what their weights have, as published
-        ({}, {"vocabulary": 32000}, 6_738_415_616),  # Llama 2 7B
-        (eight | {"multiple_of": 1024, "vocab_size": 128256}, {}, 8_030_261_248),  # Llama 3 8B
-        (
-            eight | {"dim": 8192, "n_layers": 80, "n_heads": 64, "multiple_of": 4096},
-            {"vocabulary": 32000},
-            68_976_648_192,  # Llama 2 70B
-        ),
-        ({"n_kv_heads": 8, "hidden_dim": 14336, "head_dim": 128, "vocab_size": 32000}, {}, 7_241_732_096),  # Mistral 7B
-    ):
-        file.write_text(json.dumps(PARAMS | changes), encoding="utf-8")
-        opened = read(file, **words)
-        assert opened.model.parameters == parameters
-        assert opened.notes[0] == (
-            "The file does not say whether embedding and head share their weights; both are counted."
-        )
-    for changes, says in (
-        ({}, "leaves the size of the vocabulary to the tokenizer; give it, such as --vocabulary 32000"),
-        ({"moe_args": {"num_experts": 16}}, r"this params.json is of a mixture of experts \(moe_args\)"),
-        ({"vocab_size": 9, "multiple_of": 0}, "multiple_of is 0"),
-    ):
-        file.write_text(json.dumps(PARAMS | changes), encoding="utf-8")
-        with pytest.raises(ValueError, match=rf"params.json: .*{says}"):
-            read(file)
-
-
 def test_an_adapter_names_the_model_that_is_wanted(tmp_path):
     file = tmp_path / "adapter_config.json"
     file.write_text('{"peft_type": "LORA", "base_model_name_or_path": "some/model", "r": 8}', encoding="utf-8")

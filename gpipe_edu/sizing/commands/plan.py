@@ -70,8 +70,8 @@ def run(
     model: Annotated[
         str | None,
         typer.Option(
-            help=f"{', '.join(SHAPES)}, {', '.join(presets('models'))}, the config.json of a Hugging Face model, or "
-            "Meta's params.json. Default: as --like says, or transformer."
+            help=f"{', '.join(SHAPES)}, {', '.join(presets('models'))}, or the config.json of a Hugging Face model. "
+            "Default: as --like says, or transformer."
         ),
     ] = None,
     layers: Annotated[

@@ -26,7 +26,7 @@ _BY_KEYS: Final = (
     ),
     ({"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"}, "DeepSpeed's settings", _LIKE),
     ({"model_type", "hidden_size", "architectures", "n_embd"}, "a model's sizes, as Hugging Face keeps them", _MODEL),
-    ({"n_layers", "n_heads"}, "a model's sizes, as Meta keeps them", _MODEL),
+    ({"n_layers", "n_heads"}, "a model's sizes, as Meta keeps them", "`{program} plan --model` takes its config.json"),
 )
 """For a JSON file with any of these keys: what it is, and what takes it."""
 

@@ -18,7 +18,6 @@ SIZES = {
     "intermediate_size": 96,
     "vocab_size": 500,
 }
-PARAMS = {"dim": 64, "n_layers": 4, "n_heads": 4, "vocab_size": 500, "norm_eps": 1e-5}
 DEEPSPEED = {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "pipeline": {"stages": 4}}
 MEGATRON = (
     "#!/bin/bash\nA=(\n --tensor-model-parallel-size 2\n --pipeline-model-parallel-size 4\n)\npython a.py ${A[@]}\n"
@@ -32,7 +31,6 @@ JOBS = (
         '{"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2, "vocab_size": 9, "n_positions": 8}',
         "as Hugg",
     ),
-    ("params.json", json.dumps(PARAMS), "a model's sizes, as Meta keeps them"),
     ("ds_config.json", json.dumps(DEEPSPEED), "DeepSpeed's settings"),
     ("train.sh", MEGATRON, "Megatron-LM's arguments"),
     (
