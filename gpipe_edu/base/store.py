@@ -18,8 +18,6 @@ from typing import Any, Final, TypeAlias
 
 from gpipe_edu.base.atomic_write import write_whole
 
-__all__ = ["path"]
-
 HOME: Final = "GPIPE_EDU_HOME"
 """The environment variable that names another folder for the file."""
 

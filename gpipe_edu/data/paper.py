@@ -10,24 +10,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = [
-    "BYTES_PER_PARAMETER",
-    "CAPACITY",
-    "IMAGENET_BEFORE",
-    "IMAGENET_PRIVATE_DATA",
-    "IMAGENET_TOP_1",
-    "IMAGENET_TOP_5",
-    "IMBALANCE_SHARE",
-    "RECOMPUTE_SHARE",
-    "THROUGHPUT",
-    "THROUGHPUT_WITHOUT_NVLINK",
-    "TRANSFER",
-    "TRANSLATION",
-    "Capacity",
-    "Transfer",
-    "Translation",
-]
-
 
 class Capacity(NamedTuple):
     """The largest model that fits on `accelerators`: a limit of memory, not a model that was trained.

@@ -13,8 +13,6 @@ from . import costs, machine_file
 from .job import STATES, Job, Machine
 from .model import Model, transformer
 
-__all__ = ["job", "model", "presets"]
-
 DEVICES: Final = 4
 """How many, where neither the caller nor the machine's file says."""
 
