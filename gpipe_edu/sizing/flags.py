@@ -6,6 +6,7 @@ differently, the text says so.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gpipe_edu.base.words import join_words
@@ -170,18 +171,17 @@ def _megatron(plan: Plan) -> list[Flag]:
 
 def _torchtitan(plan: Plan) -> list[Flag]:
     tensor, _, context = plan.group
-    spread = f"--parallelism.data_parallel_shard_degree {plan.D} --parallelism.fsdp_reshard_after_forward"
-    copies = f"--parallelism.data_parallel_replicate_degree {plan.D} --parallelism.data_parallel_shard_degree 1"
-    zero = {0: copies, 1: f"{NONE}; nearest {spread} never", 2: f"{spread} never", 3: f"{spread} always"}[plan.zero]
-    tokens = plan.job.model.tokens
-    batch = f"--training.num_tokens_per_microbatch_per_dp_rank {plan.samples * tokens}"
-    batch += f" --training.num_tokens_per_train_step {_batch(plan) * tokens} --training.max_context_length {tokens}"
-    batch += f" --parallelism.num_pp_microbatches {plan.M}" * (plan.K > 1)
     recompute = {"none": "activation-checkpoint:none", "full": "activation-checkpoint:full"}
+    each, batch = plan.samples, _batch(plan)
+    sizes = f"--training.seq_len {plan.job.model.tokens} --training.global_batch_size {batch}"
+    if plan.K > 1:
+        sizes += f" --training.local_batch_size {each * plan.M} --parallelism.pipeline_parallel_microbatch_size {each}"
+    else:
+        sizes += f" --training.local_batch_size {each}"
     found = [
-        Flag("D, ZeRO", zero, "ZeRO-1" * (plan.zero == 1)),
+        _titan_replicas(plan),
         Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}"),
-        Flag("M", batch + _rounded(plan)),
+        Flag("M", sizes + _rounded(plan)),
         Flag(
             "recompute",
             recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}"),
@@ -200,6 +200,22 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     return found
 
 
+def _titan_replicas(plan: Plan) -> Flag:
+    """Beside a pipeline PyTorch's engine reduces a stage's gradients once, after its last backward, and keeps weights
+    until then: that is ZeRO-1, whatever is said of resharding, and ZeRO-2 where stages end one after another."""
+    if plan.zero == 0:
+        return Flag(
+            "D, ZeRO",
+            f"--parallelism.data_parallel_replicate_degree {plan.D} --parallelism.data_parallel_shard_degree 1",
+        )
+    spread = f"--parallelism.data_parallel_shard_degree {plan.D} --parallelism.fsdp_reshard_after_forward"
+    if plan.K == 1:
+        text = {1: f"{NONE}; nearest {spread} never", 2: f"{spread} never", 3: f"{spread} always"}[plan.zero]
+        return Flag("D, ZeRO", text, "ZeRO-1" * (plan.zero == 1))
+    lacks = "" if plan.zero == 2 and plan.recipe == "breadth_first" else _beside_a_pipeline(plan)
+    return Flag("D, ZeRO", f"{spread} never" + ", which is ZeRO-1 beside a pipeline" * bool(lacks), lacks)
+
+
 def _uneven_groups(plan: Plan) -> Flag | None:
     """PyTorch refuses M where its M // K groups are not equal."""
     groups = max(1, plan.M // plan.K)
@@ -210,16 +226,19 @@ def _uneven_groups(plan: Plan) -> Flag | None:
 
 
 def _stages(plan: Plan) -> Flag:
-    """torchtitan divides layers by a number and makes as many stages as that gives, if ranks share them evenly."""
+    """torchtitan divides layers by a number and makes as many stages as that gives, if ranks share them evenly; or it
+    is told each stage's modules."""
     layers = len(plan.job.model.layers)
     each = [count for count in range(1, layers) if -(-layers // count) == plan.K * plan.V]
     if each:
         return Flag("V", f"--parallelism.pipeline_parallel_layers_per_stage {each[-1]}")
-    return Flag("V", f"{NONE}: no number of layers per stage makes {plan.K * plan.V} stages of {layers}", f"V={plan.V}")
+    names = iter(["tok_embeddings", *(f"layers.{block}" for block in range(layers - 2)), "norm,lm_head"])
+    parts = " ".join(",".join(islice(names, count)) for count in plan.balance)
+    return Flag("V", f"--parallelism.module_fqns_per_model_part {parts}")
 
 
 def _deepspeed(plan: Plan) -> list[Flag]:
-    tensor, _, context = plan.group
+    tensor, sequence, context = plan.group
     barred = plan.K > 1 and plan.zero > 1
     zero = f'"zero_optimization": {{"stage": {min(plan.zero, 1) if barred else plan.zero}}}'
     interval = {"none": 0, "full": 1, "stage": plan.balance[0]}.get(plan.recompute)
@@ -237,10 +256,13 @@ def _deepspeed(plan: Plan) -> list[Flag]:
         Flag("ZeRO", zero + "; more is not to be had beside a pipeline" * barred, _beside_a_pipeline(plan)),
         Flag("recompute", recompute),
     ]
-    found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
-    found += [Flag("context", NONE, "cut sequences")] * (context > 1)
-    if plan.K > 1:
-        found += [_schedule(plan, "its own" if plan.recipe == "1f1b" else None)]
+    if plan.K > 1:  # there it makes all groups itself, and knows of stages and replicas alone
+        found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
+        found += [Flag("context", f"{NONE} beside a pipeline", "cut sequences beside a pipeline")] * (context > 1)
+        return [*found, _schedule(plan, "its own" if plan.recipe == "1f1b" else None)]
+    whole = "; that it cuts the sequence as well is in the model's own code" * sequence
+    found += [Flag("tensor", f'"tensor_parallel": {{"autotp_size": {tensor}}}{whole}')] * (tensor > 1)
+    found += [Flag("context", f'"sequence_parallel_size": {context}, which is Ulysses')] * (context > 1)
     return found
 
 

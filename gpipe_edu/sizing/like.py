@@ -70,8 +70,9 @@ def plan_like(like: Like, job: Job) -> Plan:
     zero = knobs.get("sharded", 3) if knobs.get("fsdp") else knobs.get("zero", 0)
     if K > 1 and zero > 1 and knobs["system"] in ("megatron", "deepspeed"):
         raise ValueError(f"{like.system} has no ZeRO-{zero} beside a pipeline; ask for 1")
-    if "zero" not in knobs and knobs["system"] == "torchtitan" and knobs.get("shards", 1) > 1:
-        zero = 2 if K > 1 else 3  # torchtitan's default: it gathers weights again only where there is no pipeline
+    if knobs["system"] == "torchtitan" and (zero or knobs.get("shards", 1) > 1):
+        # Beside a pipeline it reduces a stage once, whatever is said of its weights; without one it gathers them again.
+        zero = (2 if schedule == "breadth_first" else 1) if K > 1 else zero or 3
     return Plan(
         *(job, D, K, M, _recompute(knobs, balance or (len(job.model.layers),))),
         schedule=schedule,

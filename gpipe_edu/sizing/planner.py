@@ -46,8 +46,7 @@ more, their size or M is a power of two."""
 
 
 USUAL: Final = tuple(name for name in SCHEDULES if name != "interleaved_zero_bubble")
-"""What is weighed unless told otherwise. Only torchtitan has the one left out, and it has neither ZeRO-1 nor every V:
-with it the answers of docs/cluster.md would be a hundredth faster, and would run nowhere."""
+"""What is weighed unless told otherwise. Only torchtitan has the one left out."""
 
 ANY: Final = "any"
 """No system is asked for, of those that could run a plan."""
@@ -91,10 +90,25 @@ class SearchSpace(NamedTuple):
         cut = "sequences whole" if self.context == (1,) else cut
         looped = f" (V={_any(self.V)})" if any(form_of(name).takes_V for name in self.schedules) else ""
         return (
-            f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}; {groups}; {cut}; "
+            f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}{self._beside}; {groups}; {cut}; "
             f"{_any(self.schedules)}{looped}; recompute {_any(self.recompute)}. Not weighed: expert parallelism, FP8, "
             "the host's memory."
         ) + (f" Only what {full_name(self.on)} runs." if self.on != ANY else "")
+
+    def zeros(self, K: int, schedule: str) -> tuple[int, ...]:
+        """The stages of ZeRO to weigh for so many stages in that schedule: beside a pipeline, what some system does,
+        unless only more is asked for."""
+        done = [zero for zero in self.zero if K == 1 or zero < 2 or (zero == 2 and schedule == "breadth_first")]
+        return tuple(done) or self.zero
+
+    @property
+    def _beside(self) -> str:
+        """Whose way it is that ZeRO takes beside a pipeline, in words."""
+        if max(self.zero) < 2:
+            return ""
+        if min(self.zero) < 2:
+            return " (beside a pipeline at most 1, or 2 in breadth_first: more no system of --flags does there)"
+        return " (as its authors describe it; beside a pipeline no system of --flags does so but in breadth_first)"
 
 
 class Row(NamedTuple):
@@ -300,7 +314,7 @@ class Planner:
             found.append(f"{devices} devices instead of {machine.devices}")
         missing = [stage for stage in ZERO if stage not in self.ways.zero]
         for stage in missing:
-            if Planner(job, self.ways._replace(zero=(stage,))).fitting:
+            if Planner(job, self.ways._replace(zero=tuple(range(stage + 1)))).fitting:
                 found.append(f"ZeRO-{stage}, which spreads {_SPREAD[stage]} over the replicas")
                 break
         return found
@@ -523,7 +537,8 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                     for schedule, V in _schedules(ways, K, inf if few else (K - 1) / M):
                         if K > 1 and layers < K * (V or form_of(schedule).stages):
                             continue
-                        for zero, recompute, sequence in _rest(job, ways, D * context, tensor):
+                        zeros = ways.zeros(K, schedule) if D * context > 1 else (min(ways.zero),)
+                        for zero, recompute, sequence in _rest(job, ways, zeros, tensor):
                             plan = Plan(
                                 *(job, D, K, M, recompute),
                                 schedule=schedule,
@@ -538,12 +553,12 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                                 yield plan
 
 
-def _rest(job: Job, ways: SearchSpace, ranks: int, tensor: int) -> Iterator[tuple[int, str, bool]]:
+def _rest(job: Job, ways: SearchSpace, zeros: tuple[int, ...], tensor: int) -> Iterator[tuple[int, str, bool]]:
     """ZeRO, recompute and sequence, where they are possible and make a difference."""
     # Scores that are not stored can't be dropped: "selective" is then the same as "none".
     same = "none" in ways.recompute and not any(layer.scores for layer in job.model.layers)
     recompute = [mode for mode in ways.recompute if not (same and mode == "selective")]
-    return product(ways.zero if ranks > 1 else (min(ways.zero),), recompute, ways.sequence if tensor > 1 else (True,))
+    return product(zeros, recompute, ways.sequence if tensor > 1 else (True,))
 
 
 def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:
