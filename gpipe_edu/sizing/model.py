@@ -97,8 +97,8 @@ def transformer(
     So a plain block has 12 d^2 weights and 13 d biases and gains. Per token it stores 16 d: after each norm d,
     queries, keys and values 3 d, the heads' output d, the two sums d each, before and after the GELU 4 d each. Of
     these, norms and sums, 4 d, are outside of what a tensor group divides. A gated block stores what its two matrices
-    give, and makes their product again in the backward, as its fused kernels do; written as two plain operations it
-    would store two more numbers per hidden one. With PyTorch's fused attention no context x context matrix is stored.
+    give, and their product, which the next one reads; written as two plain operations it would store the gate's other
+    side as well, one more number per hidden one. With PyTorch's fused attention no context x context matrix is stored.
     Not fused: there are 2.5 more 16-bit numbers per head and pair of tokens, which selective recompute drops
     (Korthikanti et al. 2022, arXiv 2205.05198). The head stores d and, for the loss, one number of 32 bits per word.
 
@@ -119,7 +119,7 @@ def transformer(
     # Queries with keys, and weights with values: 2 products of context x d numbers per token.
     attention = tokens * 2 * 2 * tokens * wide
     scores = 0 if fused else 5 * queries * tokens * tokens // 2
-    stored = tokens * (4 * d + 2 * wide + 2 * narrow + 2 * inner)
+    stored = tokens * (4 * d + 2 * wide + 2 * narrow + (3 if gated else 2) * inner)
     block = LayerSize(
         "block",
         matrices + biases,
@@ -129,7 +129,7 @@ def transformer(
         scores=scores,
         scores_work=0 if fused else attention,
         weightless=attention,
-        moved=stored + (tokens * 2 * inner if gated else 0),
+        moved=stored + (tokens * inner if gated else 0),
         shared=2 * tokens * d,
         whole=4 * tokens * d,
         keys=2 * tokens * narrow,

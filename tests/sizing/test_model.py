@@ -6,8 +6,10 @@ from gpipe_edu.sizing import mlp, transformer
 from tests.refusals import refusals
 
 torch = pytest.importorskip("torch", reason="the counts are held against PyTorch")
+from functorch.compile import aot_module, make_boxed_func, min_cut_rematerialization_partition  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
@@ -35,23 +37,26 @@ class Block(nn.Module):
 
 
 class GatedProduct(torch.autograd.Function):
-    """What leads from both sides of the gate to the block's width, as a fused kernel does it: nothing else is kept."""
+    """One side of the gate times the other's SiLU in one kernel, which keeps its two inputs alone."""
 
     @staticmethod
-    def forward(ctx, gate, up, narrow):
+    def forward(ctx, gate, up):
         ctx.save_for_backward(gate, up)
-        return functional.linear(functional.silu(gate) * up, narrow)
+        return functional.silu(gate) * up
 
     @staticmethod
     def backward(ctx, grad):
-        raise NotImplementedError("only what is stored is looked at")
+        gate, up = ctx.saved_tensors
+        share = torch.sigmoid(gate)
+        return grad * up * share * (1 + gate * (1 - share)), grad * functional.silu(gate)
 
 
 class Gated(nn.Module):
     """The block of Llama: queries share keys, a gated hidden layer, no biases."""
 
-    def __init__(self, hidden, heads, shared_heads):
+    def __init__(self, hidden, heads, shared_heads, product=GatedProduct.apply):
         super().__init__()
+        self.product = product
         self.heads, self.shared_heads, narrow = heads, shared_heads, D * shared_heads // heads
         self.before, self.between = nn.RMSNorm(D), nn.RMSNorm(D)
         self.q, self.k, self.v = (nn.Linear(D, width, bias=False) for width in (D, narrow, narrow))
@@ -70,7 +75,7 @@ class Gated(nn.Module):
         )
         x = x + self.out(heads)
         between = self.between(x)
-        return x + GatedProduct.apply(self.gate(between), self.up(between), self.narrow.weight)
+        return x + self.narrow(self.product(self.gate(between), self.up(between)))
 
 
 class Head(nn.Module):
@@ -126,6 +131,48 @@ def test_a_gated_block_too(shared_heads):
     if shared_heads == 6:  # the CPU's attention copies shared keys and values, a GPU's does not
         norms = 2 * TOKENS * D  # either RMSNorm keeps one number more than it has to, where it is not fused
         assert stored_numbers(block, x, also_output=True) == pytest.approx(N * (paper.stored + norms), rel=0.01)
+
+
+def plain_product(gate, up):
+    return functional.silu(gate) * up
+
+
+def test_written_as_two_plain_operations_the_gate_stores_one_number_more_per_hidden_one():
+    x, plain, fused = torch.randn(N, TOKENS, D, requires_grad=True), Gated(160, 6, 6, plain_product), Gated(160, 6, 6)
+    more = stored_numbers(plain, x, also_output=True) - stored_numbers(fused, x, also_output=True)
+    assert more == N * TOKENS * 160
+
+
+def test_the_compiler_stores_as_much_of_a_gated_block():
+    """What its forward hands to its backward besides weights: it fuses the gate's two operations by itself."""
+    block, handed = Gated(160, 6, 6, plain_product), dict[StorageWeakRef, int]()
+
+    def forward(graph, _):
+        (outputs,) = next(node for node in graph.graph.nodes if node.op == "output").args
+        for one in (node.meta["val"] for node in outputs[1:] if node.op != "placeholder"):
+            if one.shape[0] in (N, N * TOKENS):
+                handed[StorageWeakRef(one.untyped_storage())] = one.numel()
+        return make_boxed_func(graph.forward)
+
+    compiled = aot_module(
+        block,
+        fw_compiler=forward,
+        bw_compiler=lambda graph, _: make_boxed_func(graph.forward),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    output = compiled(torch.randn(N, TOKENS, D, requires_grad=True))
+    model = transformer(1, D, TOKENS, WORDS, hidden=160, gated=True, heads=6)
+    # A few numbers per token of norms and attention are on top, which the count leaves out.
+    assert sum(handed.values()) + output.numel() == pytest.approx(N * model.layers[1].stored, rel=0.01)
+
+
+def test_llama_s_gated_block_stores_17_times_what_it_hands_on():
+    for hidden, shared_heads, width in ((14336, 8, 4096), (28672, 8, 8192)):
+        heads = width // 128
+        block = transformer(1, width, 8192, 10, hidden=hidden, gated=True, heads=heads, shared_heads=shared_heads)
+        narrow = shared_heads / heads
+        # Norms and sums 4, queries, keys and values, the heads' output 1, gate, up and their product.
+        assert block.layers[1].stored / block.layers[1].output == 4 + 1 + 2 * narrow + 1 + 3 * 3.5
 
 
 def test_stored_scores_are_those_of_the_formula():
