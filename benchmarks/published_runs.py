@@ -121,7 +121,7 @@ def job_of(told: dict[str, Any]) -> Job:
 
 
 def plan(told: dict[str, Any]) -> Plan:
-    """The plan of a run. ZeRO-2 beside a pipeline scatters gradients once a step, which is the planner's ZeRO-1."""
+    """The plan of a run. Beside a pipeline, stacks scatter gradients once a step, which is the planner's ZeRO-1."""
     schedule = SCHEDULES.get(told["schedule"], told["schedule"])
     return Plan(
         job_of(told),

@@ -182,11 +182,6 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         _titan_replicas(plan),
         Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}"),
         Flag("M", sizes + _rounded(plan)),
-        Flag(
-            "recompute",
-            recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}"),
-            f"recompute {plan.recompute}" * (plan.recompute not in recompute),
-        ),
     ]
     found += [Flag("tensor", f"--parallelism.tensor_parallel_degree {tensor}")] * (tensor > 1)
     found += [Flag("context", f"--parallelism.context_parallel_degree {context}")] * (context > 1)
@@ -197,7 +192,9 @@ def _torchtitan(plan: Plan) -> list[Flag]:
         found += [_uneven_groups(plan) or _schedule(plan, schedule)]
         if plan.V > 2:  # two stages a rank are its default
             found += [_stages(plan)]
-    return found
+    again = recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")
+    lacks = f"recompute {plan.recompute}" * (plan.recompute not in recompute)
+    return [*found, Flag("recompute", again, lacks)]  # it takes nothing after this
 
 
 def _titan_replicas(plan: Plan) -> Flag:

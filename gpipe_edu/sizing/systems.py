@@ -15,5 +15,5 @@ def systems() -> dict[str, Any]:
 
 
 def full_name(system: str) -> str:
-    """A system with the release in which its words were read: "torchtitan (August 2026)"."""
+    """A system with the release in which its words were read: "torchtitan (0.3)"."""
     return f"{systems()[system]['name']} ({systems()[system]['read']})"

@@ -150,10 +150,10 @@ def test_flags_say_what_runs_the_best_plan(run):
 
 
 def test_a_best_plan_that_no_system_runs_is_told_beside_it(run):
-    out = run("--model", "llama3-70b", "--machine", "h100", "--devices", "64", "--batch", "512", "--zero", "1")[1]
-    best, told = out.index("Best: D=2, K=8, M=256, tensor=4, ZeRO-1, zero_bubble_v"), out.index("No system of")
+    out = run("--model", "llama3-70b", "--machine", "h100", "--devices", "64", "--batch", "512", "--zero", "2")[1]
+    best, told = out.index("Best: D=2, K=8, M=256, tensor=4, ZeRO-2, 1f1b"), out.index("No system of")
     assert best < told < out.index("memory of device")
-    assert "torchtitan (August 2026) lacks ZeRO-1" in " ".join(out[told:].split())
+    assert "torchtitan (0.3) lacks ZeRO-2 beside a pipeline" in " ".join(out[told:].split())
 
 
 def test_it_says_where_the_fastest_run_and_plans_for_one_system_alone(run):
@@ -171,7 +171,7 @@ def test_it_says_where_the_fastest_run_and_plans_for_one_system_alone(run):
 
 
 def test_what_torchtitan_alone_has_is_weighed_for_it_alone(run):
-    asked = ["--model", "gpt2", "--devices", "4", "--batch", "8", "--zero", "2", "--json"]
+    asked = ["--model", "gpt2", "--devices", "4", "--batch", "8", "--zero", "0", "--json"]
     for more, weighed in (([], False), (["--on", "torchtitan"], True), (["--on", "deepspeed"], False)):
         assert ("interleaved_zero_bubble" in json.loads(run(*asked, *more)[1])["ways"]["schedules"]) == weighed
     named = ["--schedule", "interleaved_zero_bubble"]

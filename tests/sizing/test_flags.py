@@ -74,7 +74,7 @@ def test_a_mini_batch_that_is_cut_unevenly_is_rounded_up_everywhere_and_said_to_
         (MEGATRON, "--global-batch-size 36; 32 samples are not cut unevenly"),
         (
             TORCHTITAN,
-            "num_tokens_per_train_step 1152 --training.max_context_length 32; 32 samples are not cut unevenly",
+            "--training.global_batch_size 36 --training.local_batch_size 4; 32 samples are not cut unevenly",
         ),
         (DEEPSPEED, '"train_batch_size": 36,'),
     ):
@@ -107,10 +107,10 @@ def test_flags_have_the_plan_s_numbers():
     for words in (
         *("pipeline_parallel_degree 2", "tensor_parallel_degree 2", "context_parallel_degree 2", "checkpoint:full"),
         *(
-            "num_tokens_per_microbatch_per_dp_rank 128",
-            "num_tokens_per_train_step 1024",
-            "num_pp_microbatches 4",
+            "seq_len 32 --training.global_batch_size 32 --training.local_batch_size 16 ",
+            "pipeline_parallel_microbatch_size 4",
             "pipeline_parallel_schedule Interleaved1F1B",
+            "fsdp_reshard_after_forward never",
         ),
     ):
         assert words in found[TORCHTITAN]
@@ -122,7 +122,7 @@ def test_sharded_replicas_without_a_pipeline():
     found = said(Plan(JOB, 4, 1, 2, zero=3))
     assert "--data-parallel-sharding-strategy optim_grads_params" in found[MEGATRON]
     assert "data_parallel_shard_degree 4 --parallelism.fsdp_reshard_after_forward always" in found[TORCHTITAN]
-    assert "num_tokens_per_microbatch_per_dp_rank 128 --training.num_tokens_per_train_step 1024" in found[TORCHTITAN]
+    assert "--training.global_batch_size 32 --training.local_batch_size 4 " in found[TORCHTITAN]
     assert '"stage": 3' in found[DEEPSPEED]
     # Whoever has a pipeline today, or recomputes, is told to leave that.
     assert "--pipeline-model-parallel-size 1" in found[MEGATRON]
@@ -203,14 +203,20 @@ def test_zero_bubble_is_pytorch_s_interleaved_one_with_one_stage_a_rank(K, M):
 def test_what_a_system_lacks_is_told():
     assert lacking(Plan(JOB, 2, 2, 4, schedule="zero_bubble", zero=2, tensor=2)) == {
         MEGATRON: ["ZeRO-2 beside a pipeline", "zero_bubble"],
-        TORCHTITAN: [],
+        TORCHTITAN: ["ZeRO-2 beside a pipeline"],
         DEEPSPEED: ["ZeRO-2 beside a pipeline", "zero_bubble"],
     }
+    assert lacking(Plan(JOB, 2, 2, 4, schedule="breadth_first", zero=2))[TORCHTITAN] == []
     assert lacking(Plan(JOB, 2, 2, 4, "stage", zero=1, context=2)) == {
         MEGATRON: [],
-        TORCHTITAN: ["ZeRO-1", "recompute stage"],
-        DEEPSPEED: ["cut sequences"],
+        TORCHTITAN: ["recompute stage"],
+        DEEPSPEED: ["cut sequences beside a pipeline"],
     }
+    assert lacking(Plan(JOB, 4, 1, 2, zero=1))[TORCHTITAN] == ["ZeRO-1"]
+    alone = Plan(JOB, 2, 1, 4, tensor=2, context=2)
+    assert lacking(alone)[DEEPSPEED] == []
+    assert '"tensor_parallel": {"autotp_size": 2}' in said(alone)[DEEPSPEED]
+    assert '"sequence_parallel_size": 2' in said(alone)[DEEPSPEED]
     assert not any(map(any, lacking(Plan(JOB, 4, 1, 2, zero=3)).values()))
 
 
@@ -227,4 +233,12 @@ def test_stages_that_a_system_would_not_cut_by_itself_are_told():
     four = Plan(JOB, 2, 2, 4, schedule="interleaved", V=4)
     assert "layers_per_stage 2" in said(four)[TORCHTITAN]
     six = Plan(JOB, 2, 2, 4, schedule="interleaved", V=6)  # 16 layers by 1 are 16 stages, by 2 they are 8
-    assert "V=6" in lacking(six)[TORCHTITAN]
+    [parts] = re.findall("module_fqns_per_model_part ([^-]*) ", said(six)[TORCHTITAN])
+    assert tuple(len(part.split(",")) for part in parts.split()[:-1]) == six.balance[:-1]
+    modules = [name for part in parts.split() for name in part.split(",")]
+    assert modules == ["tok_embeddings", *(f"layers.{block}" for block in range(14)), "norm", "lm_head"]
+
+
+def test_torchtitan_takes_nothing_after_its_choice_of_what_to_recompute():
+    for plan in (Plan(JOB, 2, 2, 4, "full", tensor=2, context=2), Plan(JOB, 4, 1, 2, zero=3)):
+        assert flags(plan)[TORCHTITAN][-1].text.startswith("activation-checkpoint:")

@@ -8,8 +8,8 @@ from tests.refusals import refusals
 torch = pytest.importorskip("torch", reason="the counts are held against PyTorch")
 from functorch.compile import aot_module, make_boxed_func, min_cut_rematerialization_partition  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
+from torch.nn import functional  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 

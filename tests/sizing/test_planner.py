@@ -194,8 +194,8 @@ def test_heads_that_break_kernels_are_warned_of():
 
 
 TIGHT = Job(MODEL, 48, MACHINE._replace(devices=4, memory=90e6))
-ZERO_BUBBLE = SearchSpace(zero=(1,), tensor=(1,), schedules=("zero_bubble",), recompute=("none",))
-"""Megatron-LM and DeepSpeed have no zero bubble, torchtitan no ZeRO-1."""
+ZERO_BUBBLE = SearchSpace(zero=(1,), tensor=(1,), schedules=("zero_bubble",), recompute=("stage",))
+"""Megatron-LM and DeepSpeed have no zero bubble, torchtitan does not recompute stages."""
 
 
 def test_a_best_plan_that_no_system_runs_is_told():
@@ -203,14 +203,14 @@ def test_a_best_plan_that_no_system_runs_is_told():
     [warning] = guide.warnings()
     assert warning.startswith(
         "No system of `plan --flags` runs the best plan: Megatron-LM (Megatron Core 0.19) "
-        "lacks zero_bubble; torchtitan (August 2026) lacks ZeRO-1; DeepSpeed (0.17) lacks zero_bubble."
+        "lacks zero_bubble; torchtitan (0.3) lacks recompute stage; DeepSpeed (0.19) lacks zero_bubble."
     )
     for shown in (str(guide), unescape(as_html(guide))):
         assert warning in " ".join(shown.split())
 
 
 def test_the_fastest_that_a_system_runs_is_told_besides():
-    guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
+    guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble_v", "1f1b")))
     [warning] = guide.warnings()
     running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
     [told] = [plan for plan in running if f"The fastest that one of them runs: {plan.knobs}, " in warning]
@@ -222,7 +222,7 @@ def test_the_fastest_that_a_system_runs_is_told_besides():
 
 def test_nothing_is_said_where_a_system_runs_the_best_plan_or_the_model_is_no_transformer():
     assert Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("1f1b",))).warnings() == []
-    assert Planner(TIGHT, ZERO_BUBBLE._replace(zero=(0,))).warnings() == []
+    assert Planner(TIGHT, ZERO_BUBBLE._replace(recompute=("full",))).warnings() == []
     few = Planner(Job(mlp([256] * 9), 8, TIGHT.machine), ZERO_BUBBLE)
     assert (few.best.schedule, few.warnings()) == ("zero_bubble", [])
 
@@ -376,11 +376,11 @@ def test_a_plan_that_has_to_run_somewhere_does_and_is_the_best_of_those():
     with pytest.raises(ValueError, match="on is 'slurm'; it may be any, megatron, torchtitan, deepspeed"):
         SearchSpace(on="slurm").check()
     for ways, wanted in (
-        ({"zero": (1,)}, "ZeRO-1"),
-        ({"zero": (1,), "recompute": ("stage",)}, "ZeRO-1 or recompute stage"),
+        ({"zero": (1,), "tensor": (8,)}, "ZeRO-1"),
+        ({"zero": (1,), "tensor": (8,), "recompute": ("stage",)}, "ZeRO-1 or recompute stage"),
         ({"zero": (0, 1), "recompute": ("stage",)}, "recompute stage"),
     ):
-        told = rf"no plan is left to weigh: all plans want {wanted}, which torchtitan \(August 2026\) lacks \(--on\)$"
+        told = rf"no plan is left to weigh: all plans want {wanted}, which torchtitan \(0.3\) lacks \(--on\)$"
         with pytest.raises(ValueError, match=told):
             Planner(job, SearchSpace(on="torchtitan", **ways))
 
@@ -396,5 +396,24 @@ def test_where_the_fastest_plans_run_is_what_their_flags_lack():
             assert (system in runs) == (not lacks)
             assert (f"{system} lacks {' and '.join(lacks)}" in rest) == bool(lacks)
     by_file = Plan(job, 1, 2, 8, schedule="zero_bubble")
-    assert where(by_file).startswith("runs in torchtitan (August 2026) by a file of its schedule; ")
+    assert where(by_file).startswith("runs in torchtitan (0.3) by a file of its schedule; ")
     assert where(Plan(job, 1, 2, 8, schedule="zero_bubble_v", recompute="stage")).startswith("runs in none of them; ")
+
+
+def test_beside_a_pipeline_only_that_zero_is_weighed_which_some_system_has_there_unless_more_is_asked_for():
+    job = Job(transformer(14, 64, 32, 500, heads=4), 32, Machine(8, 1e9, 1e12, link=1e10, node=8))
+    both = SearchSpace(tensor=(1,), schedules=("1f1b", "breadth_first"), recompute=("none",))
+    weighed = {(plan.K > 1, plan.recipe, plan.zero) for plan in Planner(job, both).plans if plan.D > 1}
+    assert {zero for cut, _, zero in weighed if not cut} == set(ZERO)
+    assert {zero for cut, recipe, zero in weighed if cut and recipe == "1f1b"} == {0, 1}
+    assert {zero for cut, recipe, zero in weighed if cut and recipe == "breadth_first"} == {0, 1, 2}
+    assert "(beside a pipeline at most 1, or 2 in breadth_first: more no system of --flags does there)" in str(both)
+    asked = both._replace(zero=(2,))
+    assert {plan.zero for plan in Planner(job, asked).plans if plan.K > 1 and plan.D > 1} == {2}
+    assert "(as its authors describe it; beside a pipeline no system of --flags does so but in" in str(asked)
+    assert "beside a pipeline" not in str(both._replace(zero=(0, 1)))
+    # Every system of --flags says the same of such plans.
+    for plan in Planner(job, both).plans:
+        if plan.D > 1:
+            beside = [thing for lacks in lacking(plan).values() for thing in lacks if "beside a pipeline" in thing]
+            assert len(beside) < len(SYSTEMS)
