@@ -52,8 +52,8 @@ class Diagnosis:
     bubble: the idle share of all device time. planned_bubble: that of the same order at these costs.
     makespan, planned_makespan: how long the step took, and would take in that order at these costs.
     slowest_stage: the stage whose ops take longest for a micro-batch. slower_by: how many times the others' median.
-    cause: "slow rank" if that is because its layers take longer than others', "uneven cut" if it has more of them; ""
-    if the layers are not known, or if it is no more than chance.
+    cause: "slow rank" if that is because its layers take longer than others', or if its device has several stages that
+    are all slow alike, "uneven cut" if it has more layers; "" if that is not known, or if it is no more than chance.
     balance: layers for each stage as `balance_by_cost` cuts them; if the layers are not known, each of today's stages
     counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
     spread: the median share by which the durations of like ops differ from their median. steps: how many steps that is
@@ -170,13 +170,15 @@ def _times_others(costs: Sequence[float], one: int) -> float:
 
 class _Slowest(NamedTuple):
     """The slowest stage. by: how many times the others' median it takes. layer_by: how many times theirs, for a layer.
-    mended: for a slow rank, the step with its layers as fast as others', else 0."""
+    mended: for a slow rank, the step with its layers as fast as others', else 0. device: one that has several stages,
+    all of them slow alike, and how many times the others' median each of its stages takes."""
 
     stage: int
     by: float
     layer_by: float
     cause: str
     mended: float
+    device: tuple[int, Mapping[int, float]] | None = None
 
 
 class _Measured:
@@ -216,7 +218,12 @@ class _Measured:
         costs = self.per_micro_batch
         stage = max(range(len(costs)), key=costs.__getitem__)
         by = _times_others(costs, stage)
-        layer_by = _times_others([cost / count for cost, count in zip(costs, pieces, strict=True)], stage)
+        of_layer = [cost / count for cost, count in zip(costs, pieces, strict=True)]
+        layer_by = _times_others(of_layer, stage)
+        if found := self._slow_device(of_layer):
+            times = found[1]
+            mended = run(self.schedule, lambda op: self.duration(op) / times.get(op.stage, 1))[0]
+            return _Slowest(stage, by, layer_by, SLOW_RANK, _end(mended), found)
         if not known or not self.beyond_chance(by):
             return _Slowest(stage, by, layer_by, "", 0)
         # The stage's factor is that of its number of layers, times that of the time of one of them.
@@ -224,6 +231,21 @@ class _Measured:
             return _Slowest(stage, by, layer_by, UNEVEN_CUT, 0)
         mended = run(self.schedule, lambda op: self.duration(op) / (layer_by if op.stage == stage else 1))[0]
         return _Slowest(stage, by, layer_by, SLOW_RANK, _end(mended))
+
+    def _slow_device(self, costs: Sequence[float]) -> tuple[int, Mapping[int, float]] | None:
+        """The device of the slowest stage, if it has more, all are slow, and one factor for all fits them better than
+        that stage's own with the others as fast as elsewhere."""
+        home = self.schedule.device_of_stage
+        device = home[max(range(len(costs)), key=costs.__getitem__)]
+        others = [cost for stage, cost in enumerate(costs) if home[stage] != device]
+        usual = median(others) if others else 0.0
+        times = {stage: cost / usual for stage, cost in enumerate(costs) if usual and home[stage] == device}
+        if len(times) < 2 or not all(map(self.beyond_chance, times.values())):
+            return None
+        logs = sorted(map(log, times.values()))
+        even = sum(logs) / len(logs)
+        alike = sum((one - even) ** 2 for one in logs) < sum(one**2 for one in logs[:-1])
+        return (device, times) if alike else None
 
     def duration(self, op: Op) -> float:
         """How long such an op takes."""
@@ -377,6 +399,8 @@ class _Words:
 
     def cut(self, slow: _Slowest, balance: Sequence[int], step: float, layers: Sequence[int] | None) -> str:
         """The slowest stage, and another cut."""
+        if slow.device:
+            return self._device(slow, *slow.device)
         told = f"{join_words(balance, most=16)} layers"
         if layers is None:
             told += f", each of today's stages counted as {sum(balance) // len(balance)}"
@@ -399,6 +423,18 @@ class _Words:
         elif not slow.cause:
             text += ", if it is the layers that are slow and not the device"
         return f"{text}."
+
+    def _device(self, slow: _Slowest, device: int, times: Mapping[int, float]) -> str:
+        """A device all of whose stages are slow alike."""
+        most = max(times, key=lambda stage: times[stage])
+        each = join_words([f"{times[stage]:.2f}" for stage in sorted(times)], last=" and ", most=16)
+        listed = join_words(sorted(times), last=" and ", most=16)
+        return (
+            f"Device {device} is slow: its stages {listed} take {each} times the median of the other devices' stages, "
+            f"which is far more than chance explains ({self._spread}). Were it stage {most} alone, the others of "
+            f"device {device} would be at 1.00; so it is the device, and not its layers. If it were as fast as the "
+            f"others, a step would take {self._time(slow.mended)}."
+        )
 
     def messages(self, late: float, planned: float) -> str:
         """The links that are waited for."""

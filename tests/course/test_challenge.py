@@ -59,7 +59,7 @@ def said(capsys, key, answer):
         ("06/own-order", ge.one_f_one_b(2, 4)),
         ("09/by-hand", ge.interleaved(2, 2, 2)),
         ("13/largest-rate", 0.21),
-        ("14/fit", {"D": 2, "K": 2, "M": 64, "tensor": 8, "zero": 1}),
+        ("14/fit", {"D": 1, "K": 4, "M": 128, "tensor": 8}),
         ("14/fit", {"D": 32, "M": 4, "zero": 3, "recompute": "full"}),
         ("15/order", ge.zero_bubble(2, 4)),
     ],
@@ -97,7 +97,7 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("09/by-hand", BACK_AND_FORTH, "it takes 12 units and may take 7.5"),
         ("13/largest-rate", 0.25, "the weight swings ever further out"),
         ("13/largest-rate", 0.3, "0.3 is too large."),
-        ("14/fit", {"D": 4, "K": 8, "M": 8, "zero": 1}, "lacks 588 GB (D=4, K=8, M=8, ZeRO-1, 1f1b, recompute none)"),
+        ("14/fit", {"D": 4, "K": 8, "M": 8, "zero": 1}, "lacks 738 GB (D=4, K=8, M=8, ZeRO-1, 1f1b, recompute none)"),
         ("14/fit", {"D": 2, "K": 2, "M": 8, "tensor": 8, "zero": 1, "recompute": "full"}, "a step takes 49.5 seconds"),
         ("14/fit", {"D": 33}, "It cannot be: D is 33"),
         (

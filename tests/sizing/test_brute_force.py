@@ -73,9 +73,12 @@ def every_way(job, ways):
                     for V in ways.V if form_of(schedule).takes_V else (None,):
                         if K > 1 and layers < K * stages_per_device(schedule, V):
                             continue
+                        # Beside a pipeline some system has ZeRO-1, and one ZeRO-2 in breadth first.
+                        most = 3 if K == 1 else 2 if schedule == "breadth_first" else 1
+                        zeros = [zero for zero in ways.zero if zero <= most] or ways.zero
                         for D in range(1, machine.devices // (tensor * context * K) + 1):
                             for M in range(1, job.batch // D + 1):
-                                for zero in ways.zero:
+                                for zero in zeros:
                                     for recompute in ways.recompute:
                                         for sequence in ways.sequence:
                                             yield {

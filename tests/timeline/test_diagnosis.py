@@ -201,3 +201,39 @@ def test_what_cannot_be_diagnosed_is_said():
     drawn = Timeline([Span(0, Op("B", 0, 0), 0, 1), Span(0, Op("F", 0, 0), 1, 2)], 1, source="drawn")
     with pytest.raises(ValueError, match="shows what cannot run"):
         ge.diagnose(drawn)
+
+
+@pytest.mark.parametrize("schedule", [ge.interleaved(4, 8, 2), ge.zero_bubble_v(4, 8), ge.breadth_first(3, 6, 3)])
+def test_stages_of_one_device_that_are_slow_alike_are_a_slow_device_and_one_slow_stage_is_not(schedule):
+    for device in range(schedule.devices):
+        slow, even = costs_of(schedule, lambda stage: 1.6 if home(schedule, stage) == device else 1), costs_of(schedule)  # noqa: B023
+        found = ge.diagnose(ge.simulate(schedule, slow))
+        assert found.cause == "slow rank"
+        [told] = [one for one in found.findings if f"Device {device} is slow: its stages " in one.sentence]
+        assert re.search(r"take 1\.[56]\d(, 1\.[56]\d)* and 1\.[56]\d times the median", told.sentence)
+        # Up to what the other stages differ by: all of this device's are taken for as fast as the median.
+        assert told.gain == pytest.approx(
+            ge.simulate(schedule, slow).makespan - ge.simulate(schedule, even).makespan, rel=0.1
+        )
+        assert "balance_by_cost" not in str(found)
+    for stage in range(schedule.stages):
+        found = ge.diagnose(ge.simulate(schedule, costs_of(schedule, lambda one: 1.6 if one == stage else 1)))  # noqa: B023
+        assert (found.slowest_stage, found.cause) == (stage, "")
+        assert "is slow: its stages" not in str(found)
+
+
+def test_slow_layers_of_a_device_are_told_from_a_slow_device_by_their_factors():
+    """Stages 1 and 5 are on device 1: both slow, but not alike, as where layers differ."""
+    schedule = ge.interleaved(4, 8, 2)
+    found = ge.diagnose(ge.simulate(schedule, costs_of(schedule, {1: 1.1, 5: 1.8}.get)))
+    assert (found.slowest_stage, found.cause) == (5, "")
+
+
+def home(schedule, stage):
+    return schedule.device_of_stage[stage]
+
+
+def costs_of(schedule, factor=lambda _: 1):
+    """Of stages that differ by a twentieth; factor: of a stage, None for 1."""
+    each = [(factor(stage) or 1) * (1 + stage % 2 / 20) for stage in range(schedule.stages)]
+    return ge.Costs(F=each, B=[2 * one for one in each])
