@@ -79,7 +79,8 @@ def diagnose(timeline, layers: list) -> tuple:
     - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
     - There may be no messages at all. Then only the ops can tell.
     - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
-    - An uneven cut has at least two layers more on one rank than on any other.
+    - In an uneven cut one rank has at least two layers more than each of the others,
+      so 5, 3, 4, 4 is none: 5 is but one more than 4.
     - The messages of a slow link, in both directions, take 8 times as long as others.
     - Without overlap, a rank begins nothing while a message that it sends is on its
       way, from its `start` until it is `there`. All other ranks begin something during

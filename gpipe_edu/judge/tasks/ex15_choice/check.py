@@ -122,6 +122,9 @@ _IDLE: Final = (
 )
 """The only plans that fit have a bubble of a quarter: by V and M both, or with a micro-batch too few for a fifth."""
 
+_UNDIVIDED: Final = Job(Model(8, 1024, 200_000, 8192), 8, 1, 16 * 10**9, 12)
+"""It has no plan, because eight replicas do not divide twelve samples, and all shorter ones idle too long."""
+
 _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.recompute == "full",
     lambda plan: plan.T > 1,
@@ -138,7 +141,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     for only in _ONLY:
         _judge(exam, _draw(rng, partial(_have_only, only=only)))
     _refuse(exam, Job(_70B, 8, 8, 72 * 10**9, 64))
-    for job in _IDLE:
+    for job in (*_IDLE, _UNDIVIDED):
         _refuse(exam, job)
     for name in CONDITIONS:
         for _ in range(2):
