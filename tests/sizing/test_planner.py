@@ -194,8 +194,8 @@ def test_heads_that_break_kernels_are_warned_of():
 
 
 TIGHT = Job(MODEL, 48, MACHINE._replace(devices=4, memory=90e6))
-ZERO_BUBBLE = SearchSpace(zero=(1,), tensor=(1,), schedules=("zero_bubble",), recompute=("stage",))
-"""Megatron-LM and DeepSpeed have no zero bubble, torchtitan does not recompute stages."""
+ZERO_BUBBLE = SearchSpace(zero=(1,), tensor=(1,), schedules=("zero_bubble",), recompute=("selective",))
+"""Megatron-LM and DeepSpeed have no zero bubble, torchtitan does not recompute attention scores alone."""
 
 
 def test_a_best_plan_that_no_system_runs_is_told():
@@ -203,14 +203,14 @@ def test_a_best_plan_that_no_system_runs_is_told():
     [warning] = guide.warnings()
     assert warning.startswith(
         "No system of `plan --flags` runs the best plan: Megatron-LM (Megatron Core 0.19) "
-        "lacks zero_bubble; torchtitan (0.3) lacks recompute stage; DeepSpeed (0.19) lacks zero_bubble."
+        "lacks zero_bubble; torchtitan (0.3) lacks recompute selective; DeepSpeed (0.19) lacks zero_bubble."
     )
     for shown in (str(guide), unescape(as_html(guide))):
         assert warning in " ".join(shown.split())
 
 
 def test_the_fastest_that_a_system_runs_is_told_besides():
-    guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble_v", "1f1b")))
+    guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
     [warning] = guide.warnings()
     running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
     [told] = [plan for plan in running if f"The fastest that one of them runs: {plan.knobs}, " in warning]

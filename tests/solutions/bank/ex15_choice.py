@@ -253,3 +253,11 @@ def data_parallel(model, devices, node, memory, batch):
     if batch % devices:
         return tries_all(model, devices, node, memory, batch)
     return {"T": 1, "D": devices, "K": 1, "V": 1, "M": 1, "recompute": "none"}
+
+
+@BANK.wrong("samples")
+def leaves_samples_out_rather_than_none(model, devices, node, memory, batch):
+    try:
+        return tries_all(model, devices, node, memory, batch)
+    except ValueError:
+        return tries_all(model, devices, node, memory, batch // devices * devices)

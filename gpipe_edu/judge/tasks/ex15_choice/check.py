@@ -45,6 +45,7 @@ MOST_IDLE: Final = Fraction(1, 5)
 CONDITIONS: Final[dict[str, Callable[[Job, Plan], bool]]] = {
     "in-a-node": lambda job, plan: job.node >= plan.T,
     "divides-a-node": lambda job, plan: job.node < plan.T or job.node % plan.T == 0,
+    "samples": lambda job, plan: job.batch == plan.D * plan.M * plan.samples,
     "groups-of-k": lambda job, plan: plan.V == 1 or plan.M % plan.K == 0,
     "bubble": lambda job, plan: bubble(plan) <= MOST_IDLE,
     "memory": Job.fits,
@@ -60,7 +61,7 @@ def plans(job: Job, without: str = "") -> Iterator[Plan]:
             continue
         D = job.devices // (T * K)
         for V, M in product(divisors(job.model.blocks // K) if K > 1 else [1], divisors(job.batch)):
-            if job.batch % (D * M):
+            if job.batch < D * M:
                 continue
             for recompute in ("none", "full"):
                 plan = Plan(T, D, K, V, M, job.batch // (D * M), recompute)
@@ -122,9 +123,6 @@ _IDLE: Final = (
 )
 """The only plans that fit have a bubble of a quarter: by V and M both, or with a micro-batch too few for a fifth."""
 
-_UNDIVIDED: Final = Job(Model(8, 1024, 200_000, 8192), 8, 1, 16 * 10**9, 12)
-"""It has no plan, because eight replicas do not divide twelve samples, and all shorter ones idle too long."""
-
 _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.recompute == "full",
     lambda plan: plan.T > 1,
@@ -141,7 +139,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     for only in _ONLY:
         _judge(exam, _draw(rng, partial(_have_only, only=only)))
     _refuse(exam, Job(_70B, 8, 8, 72 * 10**9, 64))
-    for job in (*_IDLE, _UNDIVIDED):
+    for job in _IDLE:
         _refuse(exam, job)
     for name in CONDITIONS:
         for _ in range(2):
