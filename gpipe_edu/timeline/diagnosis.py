@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import log
+from math import inf, log
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -200,6 +200,7 @@ class _Measured:
         self.spread = median(off) if off else 0.0
         self.counts = {key: len(found) / len(steps) for key, found in durations.items()}
         self.late = _late(steps)
+        self.kept = _kept(steps)
 
     @property
     def per_micro_batch(self) -> list[float]:
@@ -351,6 +352,39 @@ def _late(steps: Sequence[Timeline]) -> dict[tuple[int, int], float]:
     return {link: median(delays) for link, delays in sorted(found.items())}
 
 
+def _kept(steps: Sequence[Timeline]) -> dict[tuple[int, int], float]:
+    """For each link the median time from the end of an op to its device's next one, which lacked nothing, while the
+    target waited for that op's message: whatever the sender did then, it was not the link.
+
+    A message is taken to be there after the shortest time that any of its link was: others may have been there for
+    long when a device that was kept by its own sends took them.
+    """
+    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    takes: dict[tuple[int, int], float] = {}
+    for step in steps:
+        span_of = {span.op: span for span in step.spans}
+        for span in step.spans:
+            for need in (span_of[need] for need in step.needs(span.op)):
+                link = need.device, span.device
+                takes[link] = min(takes.get(link, inf), max(0.0, span.start - need.end))
+    for step in steps:
+        span_of = {span.op: span for span in step.spans}
+        rows = [step.row(device) for device in range(step.devices)]
+        before = {span.op: last.end for row in rows for last, span in pairwise(row)}
+        waits = {
+            need: span for span in step.spans for need in step.needs(span.op) if span_of[need].device != span.device
+        }
+        for device, row in enumerate(rows):
+            for span, after in pairwise(row):
+                needs = [span_of[need] for need in step.needs(after.op)]
+                there = [need.end + takes[need.device, device] for need in needs if need.device != device]
+                ready = max(there, default=step.start)
+                taker = waits.get(span.op)
+                if taker and ready <= span.end and before.get(taker.op, step.start) <= span.end:
+                    found[device, taker.device].append(min(after.start, taker.start) - span.end)
+    return {link: median(times) for link, times in sorted(found.items())}
+
+
 class _Words:
     """The sentences, each with how sure it is."""
 
@@ -444,10 +478,26 @@ class _Words:
         (source, target), most = max(links.items(), key=lambda item: item[1])
         others = [delay for link, delay in links.items() if link != (source, target)]
         beside = f" (others: {self._time(median(others))})" if others else ""
-        return (
+        text = (
             f"Messages are late, most of all from device {source} to {target}, by {self._time(most)} in the median of "
-            f"those that were waited for{beside}: without that, this order would take {self._time(planned)}, not "
-            f"{self._time(late)}."
+            f"those that were waited for{beside}"
+        )
+        if slow := self._slow_sender(most):
+            text = slow
+        return f"{text}: without that, this order would take {self._time(planned)}, not {self._time(late)}."
+
+    def _slow_sender(self, most: float) -> str:
+        """The sender whose time the lateness is, if it is one's; most: by how much messages come late at most."""
+        kept = self._measured.kept
+        if not kept:
+            return ""
+        (source, target), time = max(kept.items(), key=lambda item: item[1])
+        others = median([each for link, each in kept.items() if link[0] != source] or [0.0])
+        if time < most / 2 or time < 2 * others:
+            return ""
+        return (
+            f"Device {source} is slow to send: after an op whose message device {target} waits for, it begins nothing "
+            f"for {self._time(time)} in the median, though it lacks nothing (others: {self._time(others)})"
         )
 
     def other(self, schedule: Schedule, step: float, planned: float) -> str:

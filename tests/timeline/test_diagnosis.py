@@ -237,3 +237,28 @@ def costs_of(schedule, factor=lambda _: 1):
     """Of stages that differ by a twentieth; factor: of a stage, None for 1."""
     each = [(factor(stage) or 1) * (1 + stage % 2 / 20) for stage in range(schedule.stages)]
     return ge.Costs(F=each, B=[2 * one for one in each])
+
+
+def with_messages(schedule, slow, sender):
+    """A step of unit costs whose messages take a twentieth, but one and a half on the link `slow`; sender: whether the
+    device that sends is held up for as long."""
+    spans, arrivals, free = {}, {}, [0.0] * schedule.devices
+    for device, op, _ in schedule.steps:
+        start = max([free[device], *(arrivals.get((need, device), 0.0) for need in schedule.needs(op))])
+        spans[op] = Span(device, op, start, start + (1 if op.kind == "F" else 2))
+        goal = device + (1 if op.kind == "F" else -1)
+        there = spans[op].end + (1.5 if (device, goal) == slow else 0.05)
+        arrivals[op, goal] = there
+        free[device] = there if sender and (device, goal) == slow else spans[op].end
+    return Timeline(spans.values(), schedule.devices)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_time_that_the_sender_takes_is_the_senders_and_not_the_links(schedule):
+    for slow in [(k, k + 1) for k in range(schedule.devices - 1)] + [(k + 1, k) for k in range(schedule.devices - 1)]:
+        text = str(ge.diagnose(with_messages(schedule, slow, sender=True)))
+        assert f"Device {slow[0]} is slow to send: after an op whose message device {slow[1]} waits for" in text, slow
+        assert "it begins nothing for 1.5 in the median" in text
+        text = str(ge.diagnose(with_messages(schedule, slow, sender=False)))
+        assert f"Messages are late, most of all from device {slow[0]} to {slow[1]}, by 1.5 in the median" in text, slow
+        assert "slow to send" not in text
