@@ -103,9 +103,9 @@ def combined_one_f_one_b(K: int, M: int, V: int) -> Schedule:
 
     After the warm-up each forward and the backward after it are of two micro-batches, so that one computes while the
     other sends what its experts exchange. That is what DualPipe is for; here it takes as many devices, but each
-    parameter only once, and one more micro-batch of one stage in flight. Megatron Core has it from 0.14 on; Kimi K2
-    (arXiv 2507.20534) was trained this way, since DualPipe holds parameters and gradients twice. If nothing of a block
-    overlaps, a step takes as long as with `interleaved`.
+    parameter only once, and one more micro-batch of one stage in flight. Megatron Core has it from 0.14 on, with expert
+    parallelism only; Kimi K2 (arXiv 2507.20534) was trained this way, since DualPipe holds parameters and gradients
+    twice. If nothing of a block overlaps, a step takes as long as with `interleaved`.
 
     Raises ValueError unless K, M and V are at least 1.
     """
