@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Set
 from numbers import Real
 from typing import Any, Final, cast
 
+from .words import shown
+
 NUMBER_OR_LIST: Final = "a number, or a list of one per stage"
 
 
@@ -18,7 +20,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     if type(value) is not int:
         plain = _plain(value)
         if isinstance(plain, bool) or not hasattr(plain, "__index__"):
-            raise TypeError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+            raise TypeError(f"{name} is {shown(repr(value), 60)}; it must be a whole number of at least {least}")
         value = int(plain.__index__())
     if value < least:
         raise ValueError(f"{name} is {value}; it must be at least {least}")
@@ -36,7 +38,7 @@ def number(name: str, value: Any) -> float:
     """`value`, if it is a number (else TypeError), finite and at least 0 (else ValueError)."""
     plain = _plain(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
-        raise TypeError(f"{name} is {value!r}; it must be a number")
+        raise TypeError(f"{name} is {shown(repr(value), 60)}; it must be a number")
     amount = cast(float, plain)
     if not 0 <= amount < math.inf:
         raise ValueError(f"{name} is {value!r}; it must be finite and at least 0")

@@ -1,4 +1,4 @@
-"""Helpers for building sentences: numbers, plurals, articles, lists, texts cut to a length, this program's name."""
+"""Helpers for building sentences: numbers, plurals, articles, lists, others' texts, this program's name."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def join_words(items: Iterable[object], most: int = 12, last: str = ", ") -> str
 def shorten(text: str, most: int) -> str:
     """The text, cut to `most` characters with "..." at the end if it is longer."""
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def shown(text: str, most: int = 40) -> str:
+    """A text of somebody else's, for a sentence: shortened, and with what a terminal would obey written out."""
+    return shorten("".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text[: most + 1]), most)
 
 
 def off_by(share: float, otherwise: str = "no numbers") -> str:

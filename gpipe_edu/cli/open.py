@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 from warnings import catch_warnings, simplefilter
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from gpipe_edu.base.terminal import bad_arguments, needing
 from gpipe_edu.schedule import Schedule
@@ -18,7 +21,10 @@ from gpipe_edu.view.stuck import stuck_lanes
 from gpipe_edu.view.text import render_text
 
 from .as_json import AsJson, diagnosis_of, order_of, step_of, tell
-from .schedule import check_targets, write
+from .schedule import MOST_PROBLEMS, check_targets, is_drawn, write
+
+_MANY = 20_000_000
+"""Bytes, which take some seconds."""
 
 
 def run(
@@ -45,9 +51,9 @@ def run(
     with bad_arguments():
         check_targets(trace, figure)
         check_targets(html, None)
-        with catch_warnings(record=True) as notes:
+        with catch_warnings(record=True) as notes, _reading(files) as watch:
             simplefilter("always")
-            opened = open_files(files, step=step, replica=replica)
+            opened = open_files(files, step=step, replica=replica, watch=watch)
     doubts = [*opened.doubts, *(str(note.message) for note in notes)]
     answer: dict[str, Any] = {"said": opened.said, "doubts": doubts, "schedule": None, "step": None, "diagnosis": None}
     for line in opened.said:
@@ -60,9 +66,9 @@ def run(
     if isinstance(found, Schedule) and (problems := found.problems()):
         if as_json:
             tell(answer)
-        for problem in problems:
+        for problem in problems[:MOST_PROBLEMS]:
             console.print(problem.message, style="bold red", markup=False)
-        if found.stages:
+        if is_drawn(found):
             console.print(stuck_lanes(standstill(found), console.width), markup=False)
         return 1
     timeline = simulate(found) if isinstance(found, Schedule) else found
@@ -87,6 +93,21 @@ def run(
         for path in written:
             console.print(f"wrote {path}", markup=False)
     return 0
+
+
+@contextmanager
+def _reading(files: list[Path]) -> Iterator[Callable[[int], None] | None]:
+    """What is told how many bytes have been read, with a bar on a terminal where there are many."""
+    within = [inner for path in files for inner in (path.rglob("*") if path.is_dir() else [path])]
+    total = sum(path.stat().st_size for path in within if path.is_file())
+    console = Console(stderr=True)
+    if total < _MANY or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda read: bar.update(task, completed=read)
 
 
 def _order(shorter: Schedule | None, path: Path | None) -> list[Path]:

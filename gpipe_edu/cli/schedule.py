@@ -13,8 +13,10 @@ from warnings import catch_warnings, simplefilter
 import typer
 from rich.console import Console
 
+from gpipe_edu.base.bounded import read_bytes
 from gpipe_edu.base.terminal import bad_arguments, needing
 from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.notation import MOST_LETTERS
 from gpipe_edu.schedule.pipeline_csv import torchtitan_flags
 from gpipe_edu.schedule.reading import parse_any
 from gpipe_edu.schedule.recipes import RECIPES, by_name, form_of, recipe_name
@@ -27,6 +29,12 @@ from gpipe_edu.view.text import render_text
 from .as_json import AsJson, order_of, step_of, tell
 
 PICTURES = (".svg", ".png")
+
+_MOST_IN_LANES = 20_000
+"""Ops."""
+
+MOST_PROBLEMS = 100
+"""Sentences on what is wrong with a schedule; whoever mends so many has others then."""
 
 Partitions = Annotated[
     int, typer.Option(min=1, help="K: how many devices the layers are cut over. A schedule file says so itself.")
@@ -52,12 +60,18 @@ def find_schedule(what: str, partitions: int, micro_batches: int, layers: int | 
     try:
         with catch_warnings(record=True) as notes:
             simplefilter("always")
-            written = parse_any(path.read_text(encoding="utf-8"), name=path.stem)
+            data = read_bytes(path, 4 * MOST_LETTERS)
+            written = parse_any(data.decode("utf-8"), name=path.stem)
     except UnicodeDecodeError:
         raise ValueError(f"{what} is no text file; a schedule has a line per device, such as F0 F1 B1 B0") from None
     for note in notes:
         typer.echo(f"note: {note.message}", err=True)
     return written
+
+
+def is_drawn(schedule: Schedule) -> bool:
+    """Whether where a schedule stops is shown: if it has ops, and not so many that their lanes fill many screens."""
+    return bool(schedule.stages) and sum(map(len, schedule.rows)) <= _MOST_IN_LANES
 
 
 def check_targets(trace: Path | None, figure: Path | None, csv: Path | None = None) -> None:
@@ -119,9 +133,9 @@ def run(
     problems = schedule.problems()
     if as_json:
         tell(order_of(schedule) | {"step": None if problems else step_of(simulate(schedule, costs))})
-    for problem in problems:
+    for problem in problems[:MOST_PROBLEMS]:
         console.print(problem.message, style="bold red", markup=False)
-    if problems and schedule.stages:
+    if problems and is_drawn(schedule):
         console.print(stuck_lanes(standstill(schedule, costs), console.width), markup=False)
     if problems:
         return 1

@@ -10,12 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
+
+from gpipe_edu.base.words import shown
 
 from .doctor import Problem, ScheduleError
-from .op import KINDS, Op
+from .op import KINDS, MOST_MICRO_BATCHES, MOST_STAGES, Op
 
 _WORD = re.compile(r"([A-Z])(\d{1,9})(?:@(\d{1,9}))?", re.ASCII)
 _EMPTY = "-"
+
+MOST_LETTERS: Final = 2_000_000
+"""Of a text that is read; the largest order that the explorer draws has a fifth."""
+
+_MOST_MEANT: Final = 200
+"""Letters of a guess at what was meant."""
 
 
 def format_rows(rows: Sequence[Sequence[Op]]) -> str:
@@ -35,6 +44,7 @@ def parse_rows(text: str, letters: str = "") -> list[list[Op]]:
     """
     if not isinstance(text, str):
         raise TypeError(f'Schedule.parse takes text such as "F0 F1 B1 B0", a line per device; got {text!r}')
+    check_length(text)
     rows: list[list[Op]] = []
     lines = text.splitlines()
     used = {match[1] for word in text.split() if (match := _WORD.fullmatch(word))}
@@ -49,6 +59,25 @@ def parse_rows(text: str, letters: str = "") -> list[list[Op]]:
     return rows
 
 
+def check_length(text: str) -> None:
+    """Raises ScheduleError for a text that is longer than an order of ops can be meant to be."""
+    if len(text) > MOST_LETTERS:
+        message = f"the text has {len(text):,} letters, and an order of ops at most {MOST_LETTERS:,}"
+        raise ScheduleError([Problem("unreadable", message, None)])
+
+
+def check_numbers(rows: Sequence[Sequence[Op]]) -> None:
+    """Raises ScheduleError for a stage or a micro-batch with a number that no order has."""
+    for row in rows:
+        for op in row:
+            if op.stage >= MOST_STAGES or op.micro_batch >= MOST_MICRO_BATCHES:
+                message = (
+                    f"{op} is beyond the {MOST_STAGES:,} stages and {MOST_MICRO_BATCHES:,} micro-batches that a text "
+                    "may name, counted from 0"
+                )
+                raise ScheduleError([Problem("out-of-range", message, op)])
+
+
 def _parse(word: str, device: int) -> Op | None:
     match = _WORD.fullmatch(word)
     if not match or match[1] not in KINDS:
@@ -58,10 +87,10 @@ def _parse(word: str, device: int) -> Op | None:
 
 def _refusal(words: list[str], place: int, line: int, letters: str) -> ScheduleError:
     message = (
-        f'line {line}: cannot read "{words[place]}"; write a letter ({", ".join(letters)}) and a micro-batch, such as '
-        f"F0, or with its stage, F0@2, and blanks between ops"
+        f'line {line}: cannot read "{shown(words[place])}"; write a letter ({", ".join(letters)}) and a micro-batch, '
+        f"such as F0, or with its stage, F0@2, and blanks between ops"
     )
-    if meant := guess(" ".join(words)):
+    if 0 < len(meant := guess(" ".join(words))) <= _MOST_MEANT:
         rows = '" and on the next line "'.join(meant.splitlines())
         message += f'. Did you mean "{rows}"?'
     return ScheduleError([Problem("unreadable", message, None)])

@@ -20,6 +20,10 @@ KINDS: Final[dict[str, str]] = {
 }
 """Every kind of op and its name."""
 
+MOST_STAGES: Final = 4096
+MOST_MICRO_BATCHES: Final = 65_536
+"""Of what is read from files: a larger number is a slip, and would fill the memory before that was noticed."""
+
 SENDS_GRADIENT: Final = frozenset("BCI")
 """Kinds that wait for the gradient from the next stage and produce the one for the stage in front."""
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpipe_edu.base.validate import whole
+from gpipe_edu.base.words import shown
 
 from .doctor import Problem, ScheduleError
-from .op import Op
+from .op import MOST_STAGES, Op
 from .schedule import Schedule
 
 ZERO_BUBBLE_WORD: Final = re.compile(
@@ -39,8 +40,8 @@ def read_zero_bubble(text: str, name: str = "") -> Schedule:
             match = ZERO_BUBBLE_WORD.fullmatch(word)
             if not match:
                 message = (
-                    f'line {number}: cannot read "{word}"; zero bubble writes f0, b0 and w0 for the first chunk of a '
-                    f"device, F0, B0 and W0 for the second, and sf0, rf0, sb0, rb0 for what is sent and received"
+                    f'line {number}: cannot read "{shown(word)}"; zero bubble writes f0, b0 and w0 for the first chunk '
+                    f"of a device, F0, B0 and W0 for the second, and sf0, rf0, sb0, rb0 for what is sent and received"
                 )
                 raise ScheduleError([Problem("unreadable", message, None)])
             if match[1]:

@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.words import shown
+
 from .doctor import Problem, ScheduleError
 from .needs import Pair, is_pair
 from .op import Op
@@ -42,6 +44,9 @@ _PYTORCHS: Final = {
     "W": "W",
 }
 
+
+_MOST_MEANT: Final = 100
+"""Letters of a guess at what was meant."""
 
 _NOTHING: Final = ", \t"
 """What a line may have without being a rank."""
@@ -173,11 +178,11 @@ def _words(cell: str) -> list[str]:
 
 def _unreadable(line: int, cell: int, text: str) -> ScheduleError:
     message = (
-        f'line {line}, cell {cell}: cannot read "{text}"; a cell of PyTorch\'s pipeline CSV is a stage, a letter '
-        f"(F, I, W, or B for I and W at once) and a micro-batch, such as 0F3, a comma between two"
+        f'line {line}, cell {cell}: cannot read "{shown(text)}"; a cell of PyTorch\'s pipeline CSV is a stage, a '
+        f"letter (F, I, W, or B for I and W at once) and a micro-batch, such as 0F3, a comma between two"
     )
     meant = re.sub(r"[\s;]+", ",", text.upper())
-    if meant != text and all(_COMPUTE.fullmatch(word) for word in meant.split(",")):
+    if meant != text and len(meant) < _MOST_MEANT and all(_COMPUTE.fullmatch(word) for word in meant.split(",")):
         message += f'. Did you mean "{meant}"?'
     return ScheduleError([Problem("unreadable", message, None)])
 

@@ -10,14 +10,20 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.bounded import check_brackets, whole_number
+from gpipe_edu.base.words import shown
+
 from .doctor import Problem, ScheduleError
+from .notation import check_length, check_numbers
 from .other_orders import ZERO_BUBBLE_WORD, read_megatron_order, read_zero_bubble
 from .pipeline_csv import is_pipeline_csv
 from .schedule import Schedule
 
 _WORD_SHAPED: Final = re.compile(r"[A-Za-z]\d+(?:@\d+)?", re.ASCII)
 _ZERO_BUBBLE_ONLY: Final = re.compile(r"[fbwr]\d+|[sr][fb]\d+", re.ASCII)
-_NUMBERS: Final = re.compile(r"[\[\]\s,\d-]*-\s*\d[\[\]\s,\d-]*", re.ASCII)
+_NUMBERS: Final = re.compile(r"(?=[^-]*+(?:-(?!\s*+\d)[^-]*+)*+-)[\[\]\s,\d-]*+", re.ASCII)
+
+_BETWEEN_ROWS: Final = re.compile(r"\](?:\s*+,)?+\s*+\[|\n")
 
 
 def looks_like_schedule(text: str) -> bool:
@@ -32,9 +38,12 @@ def parse_any(text: str, name: str = "") -> Schedule:
 
     Raises ScheduleError for a text that cannot be read.
     """
+    check_length(text)
     for form in _FORMS:
         if form.fits(text):
-            return form.read(text, name)
+            schedule = form.read(text, name)
+            check_numbers(schedule.rows)
+            return schedule
     return Schedule.parse(text, name)
 
 
@@ -66,9 +75,9 @@ def _is_zero_bubble(text: str) -> bool:
 
 def _numbers(text: str, name: str) -> Schedule:
     """Lines of numbers, or one list of lists."""
-    rows = re.split(r"\]\s*,?\s*\[|\n", text.strip())
-    found = [[int(word) for word in re.findall(r"-?\d+", row)] for row in rows]
+    rows = _BETWEEN_ROWS.split(text.strip())
     try:
+        found = [[whole_number(word) for word in re.findall(r"-?\d+", row)] for row in rows]
         return read_megatron_order([row for row in found if row], name)
     except ValueError as error:
         raise ScheduleError([Problem("unreadable", str(error), None)]) from None

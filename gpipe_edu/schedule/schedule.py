@@ -16,7 +16,7 @@ from gpipe_edu.base.validate import whole
 
 from .doctor import Problem, ScheduleError, diagnose
 from .needs import Needs, Pair, is_pair
-from .notation import format_rows, guess, parse_rows
+from .notation import check_length, check_numbers, format_rows, guess, parse_rows
 from .op import Op
 from .order import Turn, run_order
 from .pipeline_csv import format_csv, is_pipeline_csv, parse_csv
@@ -147,10 +147,14 @@ class Schedule:
 
         Raises ScheduleError naming line and word for anything else, TypeError for what is not text.
         """
+        if isinstance(text, str):
+            check_length(text)
         if isinstance(text, str) and is_pipeline_csv(text):
             rows, pairs = parse_csv(text)
-            return cls(rows, name, pairs)
-        return cls(parse_rows(text), name=name)
+        else:
+            rows, pairs = parse_rows(text), []
+        check_numbers(rows)
+        return cls(rows, name, pairs)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """PyTorch's pipeline CSV of this schedule, also written to `path` if there is one: a line for each rank, a cell

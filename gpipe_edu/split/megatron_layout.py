@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from gpipe_edu.base.words import join_words, shorten
+
 LETTERS: Final = {"E": "embedding", "t": "transformer block", "m": "multi-token prediction", "L": "loss"}
 
 _MOST: Final = 100_000
@@ -30,6 +32,7 @@ def balance_of_layout(layout: str) -> tuple[int, ...]:
     if not isinstance(layout, str):
         raise TypeError(f'layout is {layout!r}; it must be text, such as "Et*3|(tt|)*29,m|L"')
     letters = _unrolled(layout)
+    layout = shorten(layout, 60)  # in words
     for letter in letters:
         if letter not in (*LETTERS, "|"):
             known = ", ".join(f"{known} {name}" for known, name in LETTERS.items())
@@ -60,14 +63,16 @@ def layout_of_balance(blocks: Sequence[int]) -> str:
 def _unrolled(layout: str) -> str:
     """The layout with what is repeated written out; brackets hold no others, as in Megatron-LM."""
     text = re.sub(r"[,\s]", "", layout)
+    if len(text) > _MOST:
+        raise ValueError(f"layout {shorten(layout, 60)!r} is {len(text):,} letters long; it may have {_MOST:,}")
     for repeated in (r"\(([^()]+)\)\*(\d{1,9})", r"([^()*])\*(\d{1,9})"):
         most = sum(len(part) * int(times) for part, times in re.findall(repeated, text))
         if most > _MOST:
-            raise ValueError(f"layout {layout!r} is {most:,} letters long; it may have {_MOST:,}")
+            raise ValueError(f"layout {shorten(layout, 60)!r} is {most:,} letters long; it may have {_MOST:,}")
         text = re.sub(repeated, lambda found: found[1] * int(found[2]), text)
     return text
 
 
 def _said(order: str) -> str:
     """The letters in their order, each run of one as a number of them: "1 E, 12 t, 1 L"."""
-    return ", ".join(f"{len(run[0])} {run[1]}" for run in re.finditer(r"(.)\1*", order)) or "no layer"
+    return join_words(f"{len(run[0])} {run[1]}" for run in re.finditer(r"(.)\1*", order)) or "no layer"

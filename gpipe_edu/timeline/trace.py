@@ -19,9 +19,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Never
 
-from gpipe_edu.base.words import plural
+from gpipe_edu.base.bounded import TooMuchError, name_of, parse_json, read_bytes
+from gpipe_edu.base.words import plural, shown
 from gpipe_edu.schedule import Op
-from gpipe_edu.schedule.op import KINDS
+from gpipe_edu.schedule.op import KINDS, MOST_MICRO_BATCHES, MOST_STAGES
 
 from .costs import UNITS
 from .timeline import SOURCES, Message, Span, Timeline
@@ -122,10 +123,11 @@ def _about(timeline: Timeline) -> dict[str, Any]:
 MOST_MEGABYTES: Final = 32
 """The largest step that the explorer draws, 64 devices and 256 micro-batches, is a file of 20 MB."""
 
-MOST: Final = {"devices": 1024, "stage": 4096, "micro_batch": 65536}
+MOST: Final = {"devices": 1024, "stage": MOST_STAGES, "micro_batch": MOST_MICRO_BATCHES}
 """Larger counts are errors, and would fill the memory before that was noticed."""
 
-_ENDLESS: Final = 1e300
+_ENDLESS: Final = 1e18
+_LONGEST_NAME: Final = 500
 _LETTERS: Final = {name: letter for letter, name in KINDS.items()}
 _SAVE: Final = "open what gpipe_edu saved as a Chrome trace"
 
@@ -134,8 +136,8 @@ def load(path: Path) -> Timeline:
     """The timeline in the file `path`. Raises ValueError for what is not a trace of ours, OSError without a file."""
     size = path.stat().st_size
     if size > MOST_MEGABYTES * 10**6:
-        raise ValueError(f"{path.name} has {-(-size // 10**6)} MB, and a trace at most {MOST_MEGABYTES}; {_SAVE}")
-    return read(path.read_bytes(), path.name)
+        raise ValueError(f"{name_of(path)} has {-(-size // 10**6)} MB, and a trace at most {MOST_MEGABYTES}; {_SAVE}")
+    return read(read_bytes(path, MOST_MEGABYTES * 10**6), name_of(path))
 
 
 def read(data: bytes, name: str) -> Timeline:
@@ -168,13 +170,11 @@ def _parse(data: bytes, name: str) -> Any:
     if text[0] not in "{[":
         raise ValueError(f"{name} is no JSON; {_SAVE}")
     try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        return parse_json(text, name)
+    except TooMuchError:
+        raise
+    except ValueError:
         raise ValueError(f"{name} begins as JSON but cannot be read to its end: it was cut off or changed") from None
-
-
-def _no_constant(word: str) -> Never:
-    raise ValueError(f"{word} is no JSON")
 
 
 def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
@@ -182,13 +182,13 @@ def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
     events = content.get("traceEvents") if isinstance(content, dict) else content
     if not isinstance(events, list):
         keys = sorted(content)
-        listed = ", ".join(f"“{key[:40]}”" for key in keys[:3]) + (" and more" if len(keys) > 3 else "")
+        listed = ", ".join(f"“{shown(key)}”" for key in keys[:3]) + (" and more" if len(keys) > 3 else "")
         found = f"an object with {listed}" if keys else "an empty object"
         raise ValueError(f"{name} is JSON of something else, {found}; {_SAVE}")
     about = content.get("otherData") if isinstance(content, dict) else None
     if not (isinstance(about, dict) and about.get("program") == PROGRAM):
-        names = dict.fromkeys(event.get("name") for event in events if isinstance(event, dict))
-        some = [f"“{each[:40]}”" for each in names if isinstance(each, str)][:2]
+        named = (event.get("name") for event in events if isinstance(event, dict))
+        some = [f"“{shown(each)}”" for each in dict.fromkeys(each for each in named if isinstance(each, str))][:2]
         such = f", such as {' and '.join(some)}," if some else ""
         count = plural(len(events), "event")
         raise ValueError(f"{name} is a trace of another program: {count}{such} and none of gpipe_edu; {_SAVE}")
@@ -200,7 +200,12 @@ def _ours(content: Any, name: str) -> tuple[Mapping[str, Any], list[Any]]:
 def _header(about: Mapping[str, Any], name: str) -> int:
     """The number of devices, if all that the file says about itself is valid."""
     good = {
-        "name": (isinstance(about.get("name"), str), "a text"),
+        "name": (
+            isinstance(about.get("name"), str)
+            and len(about["name"]) <= _LONGEST_NAME
+            and about["name"].replace("\n", "").isprintable(),
+            f"a text of at most {_LONGEST_NAME} printable characters",
+        ),
         "source": (_is_one_of(about.get("source"), SOURCES), f"one of {', '.join(SOURCES)}"),
         "unit": (_is_one_of(about.get("unit"), UNITS), "“s” or empty"),
         "send": (_is_time(about.get("send")) and about["send"] >= 0, "a time"),

@@ -2,12 +2,16 @@
 
 import json
 from html import escape
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
 import gpipe_edu as ge
+from gpipe_edu.cli import opening
+from gpipe_edu.timeline.opened import open_files
 from tests.timeline.opened import traces
 
 FILES = Path(__file__).parents[1] / "timeline" / "opened" / "files"
@@ -126,3 +130,20 @@ def test_what_cannot_be_opened_is_one_message_without_a_traceback(run, tmp_path)
     code, _, told = run("open", str(tmp_path / "none.json"))
     assert code == 2
     assert "none.json" in told
+
+
+def test_while_large_files_are_read_a_bar_says_how_far_it_is(tmp_path, monkeypatch):
+    trace = tmp_path / "rank0.json"
+    events = [{"ph": "X", "name": f"PP:0{kind}0", "ts": ts, "dur": 1, "pid": 1} for kind, ts in (("F", 1), ("B", 3))]
+    trace.write_text(json.dumps({"traceEvents": events}))
+    told = []
+    open_files(trace, watch=told.append)
+    assert told == [trace.stat().st_size] * len(told) != []
+    with opening._reading([tmp_path]) as watch:
+        assert watch is None, "there are few bytes, and no terminal"
+    monkeypatch.setattr(opening, "_MANY", 0)
+    screen = StringIO()
+    monkeypatch.setattr(opening, "Console", lambda stderr: Console(file=screen, force_terminal=True, width=100))
+    with opening._reading([tmp_path]) as watch:
+        watch(trace.stat().st_size)
+    assert "reading" in screen.getvalue()

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from gpipe_edu.base.words import plural, program
+from gpipe_edu.base.words import plural, program, shown
 from gpipe_edu.split import balance_of_layout
 
 _MODEL: Final = "`{program} plan --model {file}` plans its training"
@@ -41,7 +41,10 @@ _BY_WORDS: Final = (
 )
 """For a text in which this is found: what it is, and the option that gives the model, where the text does not."""
 
-_LAYOUT: Final = re.compile(r"\s*E[EtmL|()*\d,\s]*\|[EtmL|()*\d,\s]*")
+_LONGEST: Final = 250
+"""Characters of a path in a sentence."""
+
+_LAYOUT: Final = re.compile(r"\s*+E(?=[^|]*+\|)[EtmL|()*\d,\s]*+")
 
 
 def job_of_object(path: Path, keys: Collection[str]) -> tuple[str, str] | None:
@@ -61,17 +64,24 @@ def job_of_text(path: Path, text: str) -> tuple[str, str] | None:
 
 
 def _sentence(takes: str, path: Path, model: str) -> str:
-    return takes.format(program=program(), file=shlex.quote(str(path)), model=model)
+    return takes.format(program=program(), file=_typed(path), model=model)
+
+
+def _typed(path: Path) -> str:
+    """The file as a shell takes it; one that a terminal would not show as it is keeps its name to itself."""
+    text = str(path)
+    return shlex.quote(text) if text.isprintable() and len(text) <= _LONGEST else "FILE"
 
 
 def _layout(text: str) -> tuple[str, str]:
     layout = "".join(text.split())
+    brief = shown(layout, 120)
     try:
         stages = plural(len(balance_of_layout(layout)), "stage")
     except ValueError as error:
         return "a layout of Megatron-LM's", str(error)
-    words = f"--pipeline-model-parallel-size K --pipeline-model-parallel-layout {layout}"
+    words = f"--pipeline-model-parallel-size K --pipeline-model-parallel-layout {brief}"
     return f"a layout of Megatron-LM's, {stages}", (
-        f'`gpipe_edu.split.balance_of_layout("{layout}")` gives the blocks of each stage, and '
+        f'`gpipe_edu.split.balance_of_layout("{brief}")` gives the blocks of each stage, and '
         f"`{program()} plan --like {shlex.quote(words)}{_OF_A_MODEL}` plans them beside the best"
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.bounded import TextOf, TooMuchError, in_one_sentence, name_of, read_bytes
 from gpipe_edu.base.validate import whole
-from gpipe_edu.base.words import join_words, plural, shorten
+from gpipe_edu.base.words import join_words, plural, shown
 from gpipe_edu.schedule import Schedule
+from gpipe_edu.schedule.notation import MOST_LETTERS
 from gpipe_edu.schedule.reading import looks_like_schedule, parse_any
 
 from .. import trace
@@ -21,8 +22,8 @@ from .jobs import job_of_object, job_of_text
 from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
 from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
 from .recording import MARKS, Recording, Unreadable, recordings
-from .refusals import PROFILE, NoRunError, what_lacks
-from .trace_file import BASE, CutOffError, TraceFile, distributed_info
+from .refusals import PROFILE, MissingRankError, NoRunError, what_lacks
+from .trace_file import CutOffError, TraceFile, base_of, distributed_info
 
 Files = Path | str | Iterable[Path | str]
 
@@ -38,7 +39,12 @@ _BINARY: Final = {
 _JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*[\]{])")
 """How JSON with objects begins: lists of numbers are orders, of ops or of calls."""
 
-_KEY: Final = re.compile(rb'"([A-Za-z_]+)"\s*:')
+_LEFT_OUT: Final = "left out: "
+
+_KEY: Final = re.compile(rb'"([A-Za-z_]+)"\s*+:')
+
+_MOST_TEXT: Final = 4 * MOST_LETTERS
+"""Bytes of an order of ops."""
 
 _MICROSECONDS: Final = 1e-6
 
@@ -96,31 +102,49 @@ def read_profiles(files: Sequence[Path | str], name: str = "profile") -> Timelin
     return found
 
 
-def open_files(files: Files, *, step: int | None = None, replica: int | None = None, name: str = "") -> Opened:
-    """`load`, with all that can be said of the files."""
+def open_files(
+    files: Files,
+    *,
+    step: int | None = None,
+    replica: int | None = None,
+    name: str = "",
+    watch: Callable[[int], None] | None = None,
+) -> Opened:
+    """`load`, with all that can be said of the files. watch: called with how many of their bytes have been read."""
+    with in_one_sentence("what was given"):
+        return _open_files(files, step, replica, name, watch)
+
+
+def _open_files(
+    files: Files, step: int | None, replica: int | None, name: str, watch: Callable[[int], None] | None
+) -> Opened:
     paths, folder, said = _paths(files)
     found: list[_Content] = []
     nameless: list[_NoOpsError] = []
+    broken: list[str] = []
+    read = _Read(watch)
     for path in paths:
         try:
-            found.append(_look(path))
+            found.append(_look(path, read.of_file))
         except _SomethingElseError as error:
             if not folder:
                 raise
-            said.append(f"left out: {error.what}")
+            said.append(f"{_LEFT_OUT}{error.what}")
+            broken += [error.what] * error.broken
         except _NoOpsError as error:
             if not folder:
                 raise
             nameless.append(error)
+        read.before += path.stat().st_size
     if folder and any(isinstance(content, _Trace) for content in found):
-        said += [f"left out: {error.what}" for error in nameless]
-        said += [f"left out: {one.file} is no trace" for one in found if isinstance(one, _Order)]
+        said += [f"{_LEFT_OUT}{error.what}" for error in nameless]
+        said += [f"{_LEFT_OUT}{one.file} is no trace" for one in found if isinstance(one, _Order)]
         found = [content for content in found if not isinstance(content, _Order)]
     elif nameless:
         raise nameless[0]
     if folder and len(found) > 1:  # one alone is read, so that its error says what is wrong in it
         other = [one for one in found if isinstance(one, _Order) and not looks_like_schedule(one.text)]
-        said += [f"left out: {one.file} is a text without ops" for one in other]
+        said += [f"{_LEFT_OUT}{one.file} is a text without ops" for one in other]
         found = [content for content in found if content not in other]
     if not found:
         raise ValueError(f"{folder} holds no file that can be opened, {join_words(said, most=3)}. {_WANTED}")
@@ -128,7 +152,7 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
     if len(kinds) > 1 or (len(found) > 1 and not kinds & {_Trace, Timed}):
         listed = join_words((f"{content.file} is {_WHAT[type(content)]}" for content in found), most=3)
         raise ValueError(f"{listed}: of these one can be opened at a time")
-    label = name or folder or paths[0].name.removesuffix(".gz").rpartition(".")[0]
+    label = name or folder or shown(paths[0].name.removesuffix(".gz").rpartition(".")[0], 60)
     first = found[0]
     if isinstance(first, _Order):
         _expect_unset(first.file, step=step, replica=replica)
@@ -140,7 +164,13 @@ def open_files(files: Files, *, step: int | None = None, replica: int | None = N
     if isinstance(first, _Own):
         _expect_unset(first.file, step=step, replica=replica)
         return Opened((*said, f"{first.file}: {_WHAT[_Own]}"), steps=(first.timeline,))
-    return _measured(found, label, step, replica, said)
+    doubts = [f"ranks may be missing: {join_words(broken, most=3)}"] if broken else []
+    try:
+        return _measured(found, label, step, replica, said, doubts)
+    except MissingRankError as error:
+        left_out = broken or [line.removeprefix(_LEFT_OUT) for line in said if line.startswith(_LEFT_OUT)]
+        beside = f". Of the files there, {join_words(left_out, most=3)}" if left_out else ""
+        raise MissingRankError(f"{error}{beside}") from None
 
 
 def measured_run(paths: Sequence[Path]) -> Timeline | None:
@@ -148,14 +178,15 @@ def measured_run(paths: Sequence[Path]) -> Timeline | None:
 
     Raises ValueError as `load` does for a run that a chart would show wrong.
     """
-    try:
-        found = [_look(path) for path in paths]
-    except NoRunError:
-        return None
-    if any(isinstance(content, (_Order, _Own)) for content in found):
-        return None
-    label = found[0].file if len(found) == 1 else f"{len(found)} files"
-    return _measured(found, label, None, None, []).steps[-1]
+    with in_one_sentence("what was given"):
+        try:
+            found = [_look(path) for path in paths]
+        except NoRunError:
+            return None
+        if any(isinstance(content, (_Order, _Own)) for content in found):
+            return None
+        label = found[0].file if len(found) == 1 else f"{len(found)} files"
+        return _measured(found, label, None, None, [], []).steps[-1]
 
 
 def load_trace(path: Path) -> Timeline:
@@ -169,12 +200,24 @@ def load_trace(path: Path) -> Timeline:
         return measured
 
 
-class _SomethingElseError(NoRunError):
-    """A file of none of the kinds that can be opened. what: what it is, in words. takes: what takes it instead."""
+class _Read:
+    """How many bytes of several files have been read, told to who watches."""
 
-    def __init__(self, what: str, takes: str = "") -> None:
+    def __init__(self, watch: Callable[[int], None] | None) -> None:
+        self.before, self._watch = 0, watch
+
+    def of_file(self, read: int) -> None:
+        if self._watch:
+            self._watch(self.before + read)
+
+
+class _SomethingElseError(NoRunError):
+    """A file of none of the kinds that can be opened. what: what it is, in words. takes: what takes it instead. broken:
+    whether it may have been a trace that was to be one of these."""
+
+    def __init__(self, what: str, takes: str = "", broken: bool = False) -> None:
         super().__init__(f"{what}, {f'and no run: {takes}' if takes else _NOTHING}")
-        self.what = what
+        self.what, self.broken = what, broken
 
 
 class _NoOpsError(NoRunError):
@@ -187,7 +230,7 @@ class _NoOpsError(NoRunError):
 
 def _job(path: Path, job: tuple[str, str]) -> _SomethingElseError:
     what, takes = job
-    return _SomethingElseError(f"{path.name} is {what}", takes)
+    return _SomethingElseError(f"{name_of(path)} is {what}", takes)
 
 
 class _Order(NamedTuple):
@@ -219,8 +262,8 @@ _WHAT: Final = {
 }
 
 _WANTED: Final = (
-    "Open an order of ops (a text, or PyTorch's pipeline CSV), torch.profiler's traces of all ranks, a pipeline "
-    "timer for Megatron-LM, or what gpipe_edu saved. A profile of your own pipeline is two lines around a step:"
+    "Open an order of ops, torch.profiler's traces of all ranks, a pipeline timer for Megatron-LM, or what gpipe_edu "
+    "saved. A profile of your own pipeline is two lines around a step:"
     + PROFILE
     + '\n    found.export_chrome_trace(f"rank{rank}_trace.json")'
 )
@@ -259,40 +302,42 @@ def _natural(path: Path) -> list[object]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", path.name)]
 
 
-def _look(path: Path) -> _Content:
+def _look(path: Path, watch: Callable[[int], None] | None = None) -> _Content:
     """What a file is. Raises _SomethingElseError for what can't be opened, ValueError for what lacks something."""
-    head = _head(path)
+    head, name = _head(path), name_of(path)
+    maybe_trace = path.name.lower().endswith(_TRACES)
     if not head.strip():
-        raise _SomethingElseError(f"{path.name} is empty")
-    if _JSON.match(head):
-        return _json(path)
-    if b"\0" not in head:
+        raise _SomethingElseError(f"{name} is empty", broken=maybe_trace)
+    what = next((what for begin, what in _BINARY.items() if head.startswith(begin)), "")
+    if not what and _JSON.match(head) and b"\0" not in head:
+        return _json(path, watch)
+    if not what and b"\0" not in head:
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            data = read_bytes(path, _MOST_TEXT)
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
             pass
+        except TooMuchError:
+            what = f"a text of more than {_MOST_TEXT // 10**6} MB"
         else:
             if not looks_like_schedule(text) and (job := job_of_text(path, text)):
                 raise _job(path, job)
-            return _Order(path.name, text)
-    what = next((what for begin, what in _BINARY.items() if head.startswith(begin)), "no text")
-    raise _SomethingElseError(f"{path.name} is {what}")
+            return _Order(name, text)
+    raise _SomethingElseError(f"{name} is {what or 'no text'}", broken=maybe_trace)
 
 
 def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        head = file.read(4096)
-    if head[:2] != b"\x1f\x8b":
-        return head
-    try:
-        with gzip.open(path) as packed:
-            return packed.read(4096)
-    except (EOFError, OSError, zlib.error):
-        raise ValueError(f"{path.name} is compressed by gzip and was cut off or changed: copy it anew") from None
+    with TextOf(path) as text:
+        try:
+            return text.head()[:4096]
+        except (EOFError, zlib.error):
+            raise CutOffError(
+                f"{name_of(path)} is compressed by gzip and was cut off or changed: copy it anew"
+            ) from None
 
 
-def _json(path: Path) -> _Content:
-    file = TraceFile(path)
+def _json(path: Path, watch: Callable[[int], None] | None) -> _Content:
+    file = TraceFile(path, watch)
     try:
         found = list(recordings(file))
     except Unreadable as error:
@@ -305,37 +350,35 @@ def _json(path: Path) -> _Content:
     about = file.about
     own = about.get("otherData")
     if isinstance(own, dict) and own.get("program") == trace.PROGRAM:
-        return _Own(path.name, trace.load(path))
+        return _Own(file.name, trace.load(path))
     if not file.has_events:
         if looks_like_timer(about):
             return read_timer(path, about)
         if job := job_of_object(path, about):
             raise _job(path, job)
-        listed = join_words((f"“{shorten(key, 40)}”" for key in about), most=3) or "nothing"
-        raise _SomethingElseError(f"{path.name} is JSON of something else, an object with {listed}")
+        listed = join_words((f"“{shown(key, 20)}”" for key in about), most=3) or "nothing"
+        raise _SomethingElseError(f"{file.name} is JSON of something else, an object with {listed}")
     if not found:
-        words = what_lacks(path.name, lack.lack, **lack.words)
-        raise _NoOpsError(path.name, words) if lack.lack == "no-ops" else ValueError(words)
+        words = what_lacks(file.name, lack.lack, **lack.words)
+        raise _NoOpsError(file.name, words) if lack.lack == "no-ops" else ValueError(words)
     distributed = distributed_info(about)
     rank, pipeline = rank_of(path, distributed) if len(found) == 1 else (None, ())
-    base, world = about.get(BASE, 0), distributed.get("world_size", 0)
-    return _Trace(
-        path.name,
-        rank,
-        pipeline,
-        base if isinstance(base, int) else 0,
-        world if isinstance(world, int) else 0,
-        found,
-    )
+    world = distributed.get("world_size", 0)
+    return _Trace(file.name, rank, pipeline, base_of(about), world if isinstance(world, int) else 0, found)
 
 
-def _measured(found: Sequence[_Content], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
+def _measured(
+    found: Sequence[_Content], label: str, step: int | None, replica: int | None, said: list[str], doubts: list[str]
+) -> Opened:
     if isinstance(found[0], _Trace):
-        return _profiles([content for content in found if isinstance(content, _Trace)], label, step, replica, said)
-    return _timers([content for content in found if isinstance(content, Timed)], label, step, replica, said)
+        of_ranks = [content for content in found if isinstance(content, _Trace)]
+        return _profiles(of_ranks, label, step, replica, said, doubts)
+    return _timers([content for content in found if isinstance(content, Timed)], label, step, replica, said, doubts)
 
 
-def _profiles(traces: Sequence[_Trace], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
+def _profiles(
+    traces: Sequence[_Trace], label: str, step: int | None, replica: int | None, said: list[str], doubts: list[str]
+) -> Opened:
     first = min(one.base for one in traces)
     profiles = [
         Profile(one.file, one.rank, one.pipeline, (one.base - first) / 1e3, recording)
@@ -348,16 +391,16 @@ def _profiles(traces: Sequence[_Trace], label: str, step: int | None, replica: i
     asked = found[_index("replica", replica or 0, len(found))]
     chosen = complete[0] if replica is None and complete else asked
     if lack := lacking(chosen, most):
-        raise ValueError(lack)
+        raise MissingRankError(lack)
     how = sorted({rank.by for rank in chosen})
     by = f"ops by {join_words(how, last=' and ')}"
     of = _of_replicas(len(found), found.index(chosen))
-    doubts = []
     if not chosen[0].pipeline and most > len(chosen):
-        doubts.append(
+        doubts = [
+            *doubts,
             f"ranks may be missing: of {most} that ran {len(chosen)} are here, and no process group called mesh_pp "
-            "says whether these are a whole pipeline"
-        )
+            "says whether these are a whole pipeline",
+        ]
     steps, others = whole_steps(chosen, f"{label}{of}: {by}", _MICROSECONDS)
     said = [*said, f"{said_of(chosen)}{of}; {by}", *[_MARKS_HOLD_WAITS] * (MARKS in how)]
     return _chosen(steps, others, step, said, doubts)
@@ -369,13 +412,15 @@ _MARKS_HOLD_WAITS: Final = (
 )
 
 
-def _timers(timed: Sequence[Timed], label: str, step: int | None, replica: int | None, said: list[str]) -> Opened:
+def _timers(
+    timed: Sequence[Timed], label: str, step: int | None, replica: int | None, said: list[str], doubts: list[str]
+) -> Opened:
     found = in_pipelines(timed)
     number = _index("replica", replica or 0, len(found))
     ranks = [Rank(one.file, one.rank, MARKS, [one.step]) for one in found[number]]
     of = _of_replicas(len(found), number)
     steps, others = whole_steps(ranks, f"{label}{of}: ops by Megatron's timer", SECONDS)
-    return _chosen(steps, others, step, [*said, f"{_WHAT[Timed]}, {plural(len(ranks), 'rank')}{of}"], [])
+    return _chosen(steps, others, step, [*said, f"{_WHAT[Timed]}, {plural(len(ranks), 'rank')}{of}"], doubts)
 
 
 def _of_replicas(count: int, number: int) -> str:

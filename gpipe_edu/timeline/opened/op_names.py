@@ -18,10 +18,13 @@ from typing import Final, NamedTuple
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import KINDS
 
-_OP: Final = re.compile(rf"(\d+)([{''.join(KINDS)}])(\d+)")
+_OP: Final = re.compile(rf"(\d+)([{''.join(KINDS)}])(\d+)", re.ASCII)
 _PAIR: Final = re.compile(r"\(([^()]*)\)OVERLAP_F_B")
-_TRANSFER: Final = re.compile(r"(\d+)(SEND|RECV)_([FB])(\d+)")
-_OF_GPIPE: Final = re.compile(r"(Forward|Backward) (\d+)")
+_TRANSFER: Final = re.compile(r"(\d{1,9})(SEND|RECV)_([FB])(\d{1,9})", re.ASCII)
+_OF_GPIPE: Final = re.compile(r"(Forward|Backward) (\d+)", re.ASCII)
+_BEGINS: Final = ("PP:", "Forward ", "Backward ")
+_LONGEST: Final = 4300
+"""Characters of a name of ops; Python reads no number of more digits."""
 
 
 ONE_BY_ONE: Final = "one by one "
@@ -56,13 +59,15 @@ def mark_of(op: Op, one_by_one: bool = False) -> str:
     return f"{ONE_BY_ONE * one_by_one}PP:{op.stage}{op.kind}{op.micro_batch}"
 
 
-@lru_cache(maxsize=1 << 16)
 def ops_of(name: str) -> tuple[Named, ...]:
     """The ops that run under this name, in order: none, one, or those of a pair."""
+    return _ops_of(name) if name.startswith(_BEGINS) and len(name) <= _LONGEST else ()
+
+
+@lru_cache(maxsize=1 << 14)
+def _ops_of(name: str) -> tuple[Named, ...]:
     if match := _OF_GPIPE.fullmatch(name):
         return (Named(match[1][0], int(match[2]), None),)
-    if not name.startswith("PP:"):
-        return ()
     pair = _PAIR.fullmatch(name, 3)
     found = [_OP.fullmatch(text.strip()) for text in (pair[1].split(";") if pair else [name[3:]])]
     return tuple(Named(match[2], int(match[3]), int(match[1])) for match in found if match)

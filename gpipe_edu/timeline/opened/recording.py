@@ -13,8 +13,13 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, pairwise
-from math import isnan
+from sys import intern
 from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpipe_edu.base.bounded import TooMuchError
+from gpipe_edu.schedule.op import MOST_MICRO_BATCHES, MOST_STAGES
 
 from .op_names import ONE_BY_ONE, Named, Transfer, ops_of, transfer_of
 from .trace_file import TraceFile, distributed_info
@@ -39,6 +44,23 @@ _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
 _LAUNCHES: Final = frozenset(["cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "privateuse1_runtime"])
 _ON_GPU: Final = frozenset(["kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"])
+_NO_MARKS: Final = _LAUNCHES | _ON_GPU | {"cpu_op"}
+
+
+_LATEST: Final = 1e17
+"""Microseconds, 3,000 years: a later time is a mistake, and arithmetic with it loses whole milliseconds."""
+
+_OFTEN: Final = 100
+_MOST_ASKED: Final = 1_000_000
+"""How often an operation may be looked at, in the mean, and how many may be in any case: marks hardly overlap."""
+
+_MOST_LOOKS: Final = 5 * 10**7
+"""For a kernel, into each thread that ran ops."""
+
+_MOST_PROCESSES: Final = 20_000
+_MOST_THREADS: Final = 100_000
+_MOST_BARE: Final = 100_000
+"""Events that do not even say of which phase they are."""
 
 
 class TimedOp(NamedTuple):
@@ -83,27 +105,36 @@ class _Intervals:
 
     def __init__(self) -> None:
         self.starts, self.ends = array("d"), array("d")
+        self._asked = 0
 
     def add(self, start: float, length: float) -> None:
         self.starts.append(start)
         self.ends.append(start + length)
 
     def sort(self) -> None:
-        pairs = sorted(zip(self.starts, self.ends, strict=True))
+        order = np.lexsort((self.ends, self.starts))
         self.starts, self.ends = (
-            (array("d", column) for column in zip(*pairs, strict=True)) if pairs else (self.starts, self.ends)
+            array("d", np.asarray(column)[order].tobytes()) for column in (self.starts, self.ends)
         )
 
     def within(self, start: float, end: float) -> tuple[float, float] | None:
         """From the start of the first that begins within this time to the last end of those; None if none does."""
         first, behind = bisect_left(self.starts, start), bisect_left(self.starts, end)
+        self._asked += behind - first
+        if self._asked > _MOST_ASKED + _OFTEN * len(self.starts):
+            raise _OverlapError
         return (self.starts[first], max(self.ends[first:behind])) if first < behind else None
+
+
+class _OverlapError(Exception):
+    """Marks that hold the same operations many times over."""
 
 
 class _Process:
     """What one process of the host ran, as it stands in the file."""
 
     def __init__(self) -> None:
+        self.threads: set[Any] = set()
         self.marks: list[_Mark] = []
         self.transfers: list[_Mark] = []
         self.operations: dict[Any, _Intervals] = defaultdict(_Intervals)
@@ -144,10 +175,9 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
     Raises Unreadable if a file has ops whose times can't be told, and if it has none.
     """
     processes: dict[Any, _Process] = defaultdict(_Process)
-    found = _Sorter(processes)
+    found = _Sorter(file.name, processes)
     for event in file:
-        if event.get("ph") == "X":
-            found.take(event)
+        found.take(event)
     running = [process for process in processes.values() if process.marks]
     if not running and found.one_by_one:
         raise Unreadable("one-by-one", op=found.one_by_one)
@@ -155,26 +185,41 @@ def recordings(file: TraceFile) -> Iterator[Recording]:
         raise Unreadable("no-ops", events=found.count)
     found.give_kernels(running)
     waits = any(process.waited for process in running)
-    nccl = "nccl" in str(distributed_info(file.about).get("backend")) and not waits  # with both, gloo's waits show
+    backend = distributed_info(file.about).get("backend")
+    nccl = isinstance(backend, str) and "nccl" in backend and not waits  # with both, gloo's waits show
     for process in running:
         yield from _by_worker(process, _recording(process, gpu=found.gpu or nccl))
 
 
 class _Sorter:
-    """Puts each event where it belongs."""
+    """Puts each event of the file called `name` where it belongs."""
 
-    def __init__(self, processes: dict[Any, _Process]) -> None:
-        self._processes = processes
+    def __init__(self, name: str, processes: dict[Any, _Process]) -> None:
+        self._name, self._processes = name, processes
         self._kernels: list[tuple[_Kernel, _Process | None]] = []
         self._last: _Process | None = None
-        self._switches = 0
+        self._switches = self._bare = self._threads = 0
         self.gpu, self.count, self.one_by_one = False, 0, ""
 
     def take(self, event: dict[str, Any]) -> None:
+        if event.get("ph") != "X":
+            self._bare += "ph" not in event
+            if self._bare > _MOST_BARE:
+                raise TooMuchError(f"{self._name} has many events that say nothing, and no trace has: export it anew")
+            return
         self.count += 1
         category, name, thread = event.get("cat"), event.get("name"), event.get("tid")
         start, length = _time(event.get("ts")), _time(event.get("dur", 0))
-        if not isinstance(name, str) or start is None or length is None:
+        if (
+            not isinstance(name, str)
+            or not isinstance(category, str | None)
+            or not isinstance(thread, int | str | None)
+        ):
+            return
+        ops = () if category in _NO_MARKS else ops_of(name)
+        if start is None or length is None or length < 0:
+            if ops:
+                raise Unreadable("no-time", op=name)
             return
         if category in _ON_GPU:
             self.gpu = True
@@ -185,7 +230,7 @@ class _Sorter:
                 self._kernels.append((kernel, self._last))
             return
         if category == "cpu_op":
-            process = self._processes[event.get("pid")]
+            process = self._process(event, thread)
             if name.startswith(_RECEIVES):
                 process.receives[thread].add(start, length)
             elif name.startswith(_SENDS):
@@ -198,18 +243,33 @@ class _Sorter:
             self.gpu |= "launch" in name.lower()  # the profiler itself waits for a GPU that nobody uses
             correlation = _correlation(event)
             if correlation is not None:
-                process = self._processes[event.get("pid")]
+                process = self._process(event, thread)
                 process.launches[correlation] = start, thread
                 self._switches += process is not self._last
                 self._last = process
-        elif ops_of(name):  # times have three digits: what begins just as a mark ends belongs to the next
-            self._processes[event.get("pid")].marks.append(_Mark(start, round(start + length, 3), thread, name))
+        elif ops:  # times have three digits: what begins just as a mark ends belongs to the next
+            if any(op.micro_batch >= MOST_MICRO_BATCHES or (op.stage or 0) >= MOST_STAGES for op in ops):
+                raise Unreadable("beyond", op=name, stages=MOST_STAGES, micro_batches=MOST_MICRO_BATCHES)
+            self._process(event, thread).marks.append(_Mark(start, round(start + length, 3), thread, intern(name)))
         elif name.startswith(ONE_BY_ONE):
             self.one_by_one = name
         elif name.startswith(_WAITS):
-            self._processes[event.get("pid")].waited[thread].append(round(start + length, 3))
+            self._process(event, thread).waited[thread].append(round(start + length, 3))
         elif transfer_of(name):
-            self._processes[event.get("pid")].transfers.append(_Mark(start, round(start + length, 3), thread, name))
+            self._process(event, thread).transfers.append(_Mark(start, round(start + length, 3), thread, name))
+
+    def _process(self, event: dict[str, Any], thread: Any) -> _Process:
+        """The process of an event. Raises TooMuchError for more of them, or more threads, than any trace has."""
+        number = event.get("pid")
+        if not isinstance(number, int | str | tuple | None):
+            number = None
+        process = self._processes[number]
+        if thread not in process.threads:
+            process.threads.add(thread)
+            self._threads += 1
+            if self._threads > _MOST_THREADS or len(self._processes) > _MOST_PROCESSES:
+                raise TooMuchError(f"{self._name} has more processes or threads than any trace")
+        return process
 
     def give_kernels(self, running: list[_Process]) -> None:
         """Give each kernel to the process that launched it.
@@ -218,12 +278,18 @@ class _Sorter:
         belongs to the rank among whose events it stands.
         """
         apart = self._switches <= len(running)
+        launched: dict[int, tuple[_Process, ...]] = {}
+        for process in running if self._kernels else ():
+            alone = (process,)
+            for correlation in process.launches:
+                there = launched.get(correlation)
+                launched[correlation] = alone if there is None else there + alone
         for kernel, last in self._kernels:
-            of = [process for process in running if kernel.correlation in process.launches]
+            of = launched.get(kernel.correlation, ())
             if len(of) > 1:
-                if not apart or last not in of:
+                if not apart or last is None or last not in of:
                     raise Unreadable("kernels-mixed", processes=len(running))
-                of = [last]
+                of = (last,)
             for process in of:
                 process.kernels.append(kernel)
 
@@ -235,10 +301,17 @@ def _correlation(event: dict[str, Any]) -> int | None:
 
 
 def _time(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isnan(value) else None
+    return float(value) if isinstance(value, (int, float)) and abs(value) <= _LATEST else None
 
 
 def _recording(process: _Process, gpu: bool) -> Recording:
+    try:
+        return _recorded(process, gpu)
+    except _OverlapError:
+        raise Unreadable("overlap", op=process.marks[0].name) from None
+
+
+def _recorded(process: _Process, gpu: bool) -> Recording:
     process.marks.sort(key=lambda mark: (mark.start, mark.end, mark.name))
     for mark, after in pairwise(process.marks):
         if mark == after:
@@ -324,6 +397,8 @@ def _by_kernels(process: _Process) -> Iterator[TimedOp]:
     threads: dict[Any, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
         threads[part[3].thread].append(number)
+    if len(threads) * len(process.kernels) > _MOST_LOOKS:
+        raise _OverlapError
     starts = {thread: [parts[number][1] for number in numbers] for thread, numbers in threads.items()}
     work = [kernel for kernel in process.kernels if not kernel.message]
     # Where workers play several devices, autograd launches for all of them: then a kernel's stream tells whose it is.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpipe_edu.base.words import shown
+
 PROFILE: Final = """
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:  # without a GPU: CPU
         schedule.step(x)"""
@@ -35,6 +37,15 @@ _LACKS: Final = {
         "watches that thread alone, or where layers compile: there is no bubble to measure. Profile a later step, and "
         "all threads:" + ALL_THREADS + "\nor ask the engine, which measures each step: `pipe.timeline`"
     ),
+    "no-time": "has “{op}” without a time, or with one that no clock shows: export it anew",
+    "beyond": (
+        "has “{op}”, and what is opened here has at most {stages} stages and {micro_batches} micro-batches, counted "
+        "from 0: correct the name"
+    ),
+    "overlap": (
+        "has ops, such as “{op}”, whose marks lie in one another, so that what worked in which can't be told: name "
+        "each op once, around its own work"
+    ),
     "twice": (
         "has “{op}” twice, at the same time: it was written or merged from one trace twice. Give the files of the "
         "ranks, each as export_chrome_trace wrote it"
@@ -62,9 +73,14 @@ class NoRunError(ValueError):
     """A file that holds no run of a pipeline."""
 
 
+class MissingRankError(ValueError):
+    """Files that lack a rank of their pipeline."""
+
+
 def what_lacks(name: str, lack: str, **words: object) -> str:
     """The refusal of the file `name`."""
-    return f"{name} {_LACKS[lack].format_map(_Keeping(words))}"
+    quoted = {key: shown(word) if isinstance(word, str) else word for key, word in words.items()}
+    return f"{name} {_LACKS[lack].format_map(_Keeping(quoted))}"
 
 
 class _Keeping(dict[str, object]):

@@ -8,6 +8,7 @@ between, and other costs, need a notebook. Its content security policy blocks al
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,9 @@ from .assets import script, style
 from .differences import differences
 from .settings import MOST, RECOMPUTE_WHEN, Settings, schedules
 from .spec import kind_names, page_unit, spec, specs, to_json
+
+_LONGEST_NAME: Final = 60
+"""Characters of a file's name, in any script: file systems count bytes."""
 
 
 def offer(settings: Settings | None, grid: Mapping[str, Sequence[int]] | None = None) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def open_traces(files: Sequence[tuple[str, bytes]], beside: Sequence[Mapping[str
     from gpipe_edu.timeline.opened import load_trace, measured_run  # large, and hardly ever needed
 
     with TemporaryDirectory() as folder:
-        paths = [Path(folder, str(number), Path(name).name) for number, (name, _) in enumerate(files)]
+        paths = [Path(folder, str(number), _file_name(name)) for number, (name, _) in enumerate(files)]
         for path, (_, data) in zip(paths, files, strict=True):
             path.parent.mkdir()
             path.write_bytes(data)
@@ -91,6 +95,12 @@ def open_traces(files: Sequence[tuple[str, bytes]], beside: Sequence[Mapping[str
     there = [TimeUnit(*each["shown"]) for each in beside if each["unit"] == page_unit(timeline)]
     shown = there[0] if there else time_unit(timeline.unit, timeline.makespan)
     return spec(timeline, shown, critical_path=True)
+
+
+def _file_name(name: str) -> str:
+    """A name for a file here, as near as a file system allows to what the page calls it."""
+    kept = re.sub(r"[\x00-\x1f\x7f/\\]", "_", name)
+    return kept[-_LONGEST_NAME:] if kept.strip(". ") else "trace.json"
 
 
 def refusal(error: Exception) -> str:

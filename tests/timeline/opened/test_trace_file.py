@@ -5,7 +5,10 @@ import json
 
 import pytest
 
+from gpipe_edu.base import bounded
+from gpipe_edu.base.bounded import TooMuchError
 from gpipe_edu.timeline.opened import trace_file
+from gpipe_edu.timeline.opened.refusals import NoRunError
 from gpipe_edu.timeline.opened.trace_file import BASE, CutOffError, TraceFile
 
 ABOUT = {"schemaVersion": 1, BASE: 12345678, "distributedInfo": {"rank": 3, "x": [1, 2.5e3, None, "] }"]}, "empty": []}
@@ -15,7 +18,7 @@ EVENTS = [{"ph": "X", "name": f'a"b\\{{[,]}}é{n}', "ts": n + 0.125, "args": {"l
 @pytest.fixture(params=[1, 7, 64, 1 << 20])
 def pieces(request, monkeypatch):
     """How many characters are read at first."""
-    monkeypatch.setattr(trace_file, "_CHUNK", request.param)
+    monkeypatch.setattr(bounded, "_PIECE", request.param)
 
 
 def read(path, text):
@@ -60,8 +63,26 @@ def test_wherever_a_file_is_cut_off_it_is_told(tmp_path, pieces):
 
 
 def test_a_file_of_one_endless_value_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_file, "_CHUNK", 100)
+    monkeypatch.setattr(bounded, "_PIECE", 100)
     monkeypatch.setattr(trace_file, "_MOST", 1000)
-    with pytest.raises(CutOffError):
+    with pytest.raises(TooMuchError, match=r"^a\.json has a longer value than any trace"):
         read(tmp_path / "a.json", '{"a": "' + "x" * 5000 + '"}')
+    with pytest.raises(TooMuchError, match=r"^a\.json has more blanks than any trace"):
+        read(tmp_path / "a.json", '{"a": 1' + " " * 5000 + "}")
     assert read(tmp_path / "a.json", json.dumps({"traceEvents": EVENTS * 100}))[0] == EVENTS * 100
+
+
+def test_a_list_of_long_traces_is_read_event_by_event(tmp_path, monkeypatch):
+    """Each is then more than is held at once."""
+    bases = [{BASE: base * 1000, "traceEvents": EVENTS * 50, "name": str(base)} for base in (4, 9)]
+    path, text = tmp_path / "a.json", json.dumps([EVENTS[0], *bases])
+    at_once, file = read(path, text)
+    monkeypatch.setattr(bounded, "_PIECE", 1000)
+    monkeypatch.setattr(trace_file, "_SHORT", 2000)
+    monkeypatch.setattr(trace_file, "_MOST", 5000)
+    events, again = read(path, text)
+    assert events == at_once
+    assert again.about == file.about == {BASE: 4000, "name": "4"}
+    assert events[-1]["ts"] == EVENTS[-1]["ts"] + 5
+    with pytest.raises(NoRunError, match="say only behind their events what their times are counted from"):
+        read(path, json.dumps([bases[0], {"traceEvents": EVENTS * 50, BASE: 9000}]))
