@@ -14,6 +14,7 @@ from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule import Op, Schedule
 
 from ..timeline import Message, Span, Timeline
+from ..trace import MOST
 from .op_names import Named, Transfer
 from .recording import KERNELS, MARKS, OPERATIONS, Recording
 from .steps import Step, steps_of
@@ -21,7 +22,7 @@ from .steps import Step, steps_of
 _PIPELINE: Final = re.compile(r"(^|[^a-z])(pp|pipe|pipeline)([^a-z]|$)", re.IGNORECASE)
 """What a process group of a pipeline is called: mesh_pp by a device mesh, PIPELINE_MODEL_PARALLEL_GROUP by Megatron."""
 
-_IN_NAME: Final = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+_IN_NAME: Final = re.compile(r"rank[-_]?(\d{1,9})", re.IGNORECASE | re.ASCII)
 
 _MESH: Final = """
     mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "pp"))
@@ -58,7 +59,7 @@ class Rank(NamedTuple):
 
 def _rank(profiles: Sequence[Profile], position: int) -> Rank:
     """A rank from one file, or from several of different steps."""
-    name = join_words(dict.fromkeys(one.file for one in profiles), last=" and ")
+    name = join_words(dict.fromkeys(one.file for one in profiles), most=3, last=" and ")
     steps: list[Step] = []
     for one in sorted(profiles, key=lambda one: one.base + one.recording.ops[0].start):
         ops = [op._replace(start=one.base + op.start, end=one.base + op.end) for op in one.recording.ops]
@@ -83,20 +84,27 @@ def _worst(ways: Iterable[str]) -> str:
     return max(ways, key=order.index)
 
 
+def rank_in_name(file: Path) -> int | None:
+    """The rank that a file's name tells, None if it tells none."""
+    match = _IN_NAME.search(file.name)
+    return int(match[1]) if match else None
+
+
 def rank_of(file: Path, distributed: Mapping[str, Any]) -> tuple[int | None, tuple[int, ...]]:
     """The rank that exported a trace, None if nothing tells it, and the ranks of its pipeline, () if nothing does."""
     rank = distributed.get("rank")
     if not isinstance(rank, int):
-        match = _IN_NAME.search(file.name)
-        rank = int(match[1]) if match else None
+        rank = rank_in_name(file)
     groups = distributed.get("pg_config")
     mine = [
         (group.get("pg_desc") != "mesh_pp", len(group["ranks"]), tuple(group["ranks"]))
         for group in (groups if isinstance(groups, list) else [])
         if isinstance(group, dict)
-        and _PIPELINE.search(str(group.get("pg_desc")))
+        and isinstance(group.get("pg_desc"), str)
+        and _PIPELINE.search(group["pg_desc"])
         and isinstance(group.get("ranks"), list)
         and rank in group["ranks"]
+        and all(isinstance(one, int) for one in group["ranks"])
     ]
     return rank, min(mine)[2] if mine else ()  # Megatron's other groups, which pipelines share, are larger
 
@@ -112,12 +120,16 @@ def pipelines(profiles: Sequence[Profile]) -> list[list[Rank]]:
         grouped.setdefault(one.pipeline, {}).setdefault(key, []).append(one)
     found = []
     for group, of_ranks in sorted(grouped.items()):
+        if len(of_ranks) > MOST["devices"]:
+            raise ValueError(
+                f"the files have {len(of_ranks):,} ranks of a pipeline; opened are at most {MOST['devices']:,}"
+            )
         known = sorted({rank for of in of_ranks.values() for one in of if (rank := one.rank) is not None})
         order = list(group) or known
         if len(known) < len(of_ranks) and any(op.op.stage is None for one in profiles for op in one.recording.ops):
             raise ValueError(
-                f"{join_words(one.file for one in profiles)}: ops are called “Forward 0”, without their stage, and "
-                "no file says which rank it is of. Name files by their ranks, such as rank0_trace.json"
+                f"{join_words((one.file for one in profiles), most=3)}: ops are called “Forward 0”, without their "
+                "stage, and no file says which rank it is of. Name files by their ranks, such as rank0_trace.json"
             )
         ranks = [_rank(of, order.index(of[0].rank) if of[0].rank is not None else 0) for of in of_ranks.values()]
         found.append(sorted(ranks, key=lambda rank: min(rank.stages)))
@@ -156,15 +168,20 @@ def lacking(ranks: Sequence[Rank], world: int) -> str:
 
 
 class Together(NamedTuple):
-    """One step of all ranks: as a timeline, and why its chart may not be what happened, a line each."""
+    """One step of all ranks: as a timeline, and why its chart may not be what happened, a line each. apart: whether
+    clocks contradict the order, so that times don't tell which steps belong together."""
 
     timeline: Timeline
     doubts: tuple[str, ...]
+    apart: bool
 
 
 def whole_steps(ranks: Sequence[Rank], name: str, unit: float) -> tuple[list[Together], str]:
     """The steps that are whole on all ranks, from the first to the last, and what to say of others, "" if there are
     none. unit: seconds of one unit of the ranks' time.
+
+    Steps that ran at the same time belong together, as long as clocks agree; else the first of each rank, the second
+    and so on, if all ranks have as many.
 
     Raises ValueError if there is no whole step; it says what the last one lacks.
     """
@@ -176,26 +193,57 @@ def whole_steps(ranks: Sequence[Rank], name: str, unit: float) -> tuple[list[Tog
             raise ValueError(
                 f"{rank.name} has no whole step: {last.lack or 'it only evaluates'}. Profile some more steps"
             )
-    fewest = min(candidates, key=len)
-    found, wrong = [], [f"on {rank.name} {step.lack}" for rank in ranks for step in rank.steps if step.lack]
-    for number, step in enumerate(fewest):
-        row = [_partner(step, of, number - len(fewest)) for of in candidates]
-        if problem := _incomplete(row, trained):
-            wrong.append(problem)
-        else:
-            found.append(_timeline(row, name, unit))
+    all_of_them = join_words((rank.name for rank in ranks), most=3)
+    found, lacks = _put_together(_by_time(candidates), trained, name, unit)
+    apart = any(one.apart for one in found)
+    if apart or len(found) < min(map(len, candidates)):
+        counts = sorted(len(of) for of in candidates)
+        if counts[0] == counts[-1]:
+            by_number = _put_together(list(zip(*candidates, strict=True)), trained, name, unit)
+            found, lacks = by_number if apart or len(by_number[0]) > len(found) else (found, lacks)
+        elif apart or not found:
+            raise ValueError(
+                f"{all_of_them} have {counts[0]} to {counts[-1]} whole steps, and by their clocks none that ran at one "
+                "time, so nothing tells which belong together: profile the same steps on all ranks"
+            )
+    wrong = [f"on {rank.name} {step.lack}" for rank in ranks for step in rank.steps if step.lack] + lacks
     if not found:
-        raise ValueError(f"{join_words(rank.name for rank in ranks)} have no whole step in common: {wrong[-1]}")
+        raise ValueError(f"{all_of_them} have no whole step in common: {wrong[-1]}")
     others = max(len(rank.steps) for rank in ranks) - len(found)
     why = wrong[0] if wrong else "it only evaluates"
     are = "is" if others == 1 else "are"
     return found, f"left out {plural(others, 'step')} that {are} not whole: {why}" if others else ""
 
 
-def _partner(step: Step, of: Sequence[Step], from_end: int) -> Step:
-    """The step of another rank that ran at the same time; by their count from the end if clocks are hours apart."""
-    best = max(of, key=step.overlap)
-    return best if step.overlap(best) > 0 else of[from_end]
+def _by_time(candidates: Sequence[Sequence[Step]]) -> list[tuple[Step, ...]]:
+    """The steps of all ranks that ran at the same time, in the order of those of the rank that has fewest."""
+    fewest = min(candidates, key=len)
+    places = [0] * len(candidates)
+    rows = []
+    for step in fewest:
+        row = []
+        for device, of in enumerate(candidates):
+            while places[device] + 1 < len(of) and step.overlap(of[places[device] + 1]) > max(
+                0.0, step.overlap(of[places[device]])
+            ):
+                places[device] += 1
+            row.append(of[places[device]])
+        if all(step.overlap(other) > 0 for other in row):
+            rows.append(tuple(row))
+    return rows
+
+
+def _put_together(
+    rows: Sequence[Sequence[Step]], trained: bool, name: str, unit: float
+) -> tuple[list[Together], list[str]]:
+    """Those rows that are whole steps, and what the others lack."""
+    found, lacks = [], []
+    for row in rows:
+        if problem := _incomplete(row, trained):
+            lacks.append(problem)
+        else:
+            found.append(_timeline(row, name, unit))
+    return found, lacks
 
 
 def _incomplete(row: Sequence[Step], trained: bool) -> str:
@@ -214,7 +262,7 @@ def _incomplete(row: Sequence[Step], trained: bool) -> str:
 
 
 def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
-    shifts, doubts = _clocks(row, unit)
+    shifts, doubts, apart = _clocks(row, unit)
     first = min(step.start + shift for step, shift in zip(row, shifts, strict=True))
     spans = [
         Span(device, placed.op, (placed.start + shift - first) * unit, (placed.end + shift - first) * unit)
@@ -228,11 +276,11 @@ def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
         for message in _messages(row, shifts)
     ]
     timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", messages=sent)
-    return Together(timeline, (*doubts, *_overlapping(timeline)))
+    return Together(timeline, (*doubts, *_overlapping(timeline)), apart)
 
 
-def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str]]:
-    """What to add to each rank's times, and what to say of it.
+def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str], bool]:
+    """What to add to each rank's times, what to say of it, and whether clocks contradict the order by much.
 
     An op that starts before what it waits for has ended shows that the clocks of two ranks disagree. Each rank's clock
     is moved by the least that avoids this for all ops; if there is no such move, times stay as they are.
@@ -253,9 +301,9 @@ def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str]]:
     still = [0.0] * len(row)
     scale = min(length, work or length)
     if worst < 0.001 * scale:
-        return still, []
+        return still, [], False
     if worst < 0.01 * scale:
-        return still, [f"times contradict the order by {worst * unit * 1e3:.3g} ms: by them {example}"]
+        return still, [f"times contradict the order by {worst * unit * 1e3:.3g} ms: by them {example}"], False
     shifts = list(still)
     for _ in range(len(row) + 1):
         moved = [
@@ -266,15 +314,17 @@ def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str]]:
             least = median(shifts)
             shifts = [shift - least for shift in shifts]
             said = join_words(f"{shift * unit * 1e3:+.3g}" for shift in shifts)
-            return shifts, [
+            doubt = (
                 f"clocks contradict the order: by them {example}. The ranks' times were moved by {said} ms, the least "
                 "with which no op begins before what it waits for; gaps between ranks are only as right as that"
-            ]
+            )
+            return shifts, [doubt], True
         shifts = moved
-    return still, [
+    doubt = (
         f"times contradict the order: by them {example}, and no shift of clocks explains it. Gaps between ranks say "
         "nothing"
-    ]
+    )
+    return still, [doubt], True
 
 
 def _overlapping(timeline: Timeline) -> list[str]:

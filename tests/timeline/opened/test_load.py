@@ -11,6 +11,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.timeline import Message, read_profiles, step_with_fault
 from gpipe_edu.timeline.opened import open_files
+from tests.each import each
 
 from . import traces
 
@@ -215,16 +216,66 @@ def test_clocks_that_contradict_the_order_are_moved_and_told(tmp_path):
         assert not told or "before" in told[0]
 
 
-def test_of_ranks_whose_clocks_are_hours_apart_the_steps_are_counted_from_the_last(tmp_path):
-    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
-    for k in range(2):
-        trace = traces.Trace(k, 2, [])
-        for step in range(k, 3):  # rank 1 was profiled from the second step on
+def save_with_clocks_apart(folder, true, steps, off=3e6):
+    """Each rank's clock is later by so many microseconds; steps: which of them each rank was profiled in."""
+    for k, of in enumerate(steps):
+        trace = traces.Trace(k, len(steps), [])
+        for step in of:
             spans = [one._replace(start=one.start * (1 + step), end=one.end * (1 + step)) for one in true.row(k)]
-            traces.on_cpu(trace, traces.later(spans, step * 1e6 + 3.6e9 * k))
-        trace.save(tmp_path / f"{k}.json")
+            traces.on_cpu(trace, traces.later(spans, step * 1e6 + off * k))
+        trace.save(folder / f"{k}.json")
+    return folder
+
+
+@each("schedule", [ge.zero_bubble_v(4, 8), ge.gpipe(4, 8), ge.one_f_one_b(3, 6)])
+def test_of_ranks_whose_clocks_are_apart_the_steps_are_paired_by_number(tmp_path, schedule):
+    """Off by a step and more, each overlaps another rank's next one."""
+    true = ge.simulate(schedule, ge.Costs(F=0.02, B=0.04, unit="s"))
+    for off in (1e6, 1.1e6, 3.6e9, -1.1e6):
+        (folder := tmp_path / f"{schedule.name}{off}").mkdir()
+        opened = open_files(save_with_clocks_apart(folder, true, [range(2)] * schedule.devices, off))
+        for step, times in zip(opened.steps, (1, 2), strict=True):
+            assert step.makespan == pytest.approx(times * true.makespan, rel=1e-3)
+            assert step.bubble_fraction == pytest.approx(true.bubble_fraction, abs=1e-3)
+        assert any("clocks contradict the order" in line for line in opened.doubts)
+
+
+def test_of_ranks_whose_clocks_are_apart_and_whose_steps_are_not_as_many_nothing_is_shown(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(2, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    save_with_clocks_apart(tmp_path, true, [range(3), range(1, 3)], off=3.6e9)
+    with pytest.raises(ValueError, match=r"0\.json, 1\.json have 2 to 3 whole steps, .* nothing tells which belong"):
+        open_files(tmp_path)
+    save_with_clocks_apart(tmp_path, true, [range(3), range(1, 3)], off=0)  # by clocks that agree, it is plain
+    assert [step.makespan for step in open_files(tmp_path).steps] == pytest.approx(
+        [2 * true.makespan, 3 * true.makespan], abs=1e-5
+    )
+
+
+def test_a_rank_that_is_missing_is_named_with_what_is_wrong_with_its_file(tmp_path):
+    true = ge.simulate(ge.one_f_one_b(3, 4), ge.Costs(F=0.01, B=0.02, unit="s"))
+    for k in range(3):
+        trace = traces.Trace(k, 3, [])
+        traces.on_cpu(trace, traces.later(true.row(k), 0))
+        trace.save(tmp_path / f"rank{k}_trace.json")
+    one = tmp_path / "rank1_trace.json"
+    whole = one.read_bytes()
+    for content, wrong in (
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (whole.decode().encode("utf-16"), "is a text in UTF-16"),
+        (b"\0" * 5000, "is no text"),
+    ):
+        one.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"no file has stage 1: .* Of the files there, rank1_trace\.json {wrong}"):
+            ge.load(tmp_path)
+    one.write_bytes(whole[:-30])
+    with pytest.raises(ValueError, match=r"^rank1_trace\.json begins as JSON but cannot be read to its end"):
+        ge.load(tmp_path)
+    one.write_bytes(whole)
+    (tmp_path / "rank2_trace.json").write_bytes(b"")  # the last: what is there is a pipeline, too
     opened = open_files(tmp_path)
-    assert [step.makespan for step in opened.steps] == pytest.approx([2 * true.makespan, 3 * true.makespan], abs=1e-5)
+    assert "ranks may be missing: rank2_trace.json is empty" in opened.doubts
+    assert "ranks may be missing" in opened.found.name
 
 
 def test_times_that_no_clock_explains_are_told_and_left_as_they_are(tmp_path):
