@@ -6,15 +6,15 @@ may describe is refused by name: nothing here knows what experts, latent attenti
 
 from __future__ import annotations
 
-import json
 import tomllib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from gpipe_edu.base.bounded import TooMuchError, check_values, in_one_sentence, parse_json, read_text
 from gpipe_edu.base.validate import whole
-from gpipe_edu.base.words import join_words
+from gpipe_edu.base.words import join_words, shown
 
 from .model import Model, transformer
 
@@ -36,6 +36,16 @@ NAMES: Final = {
 """What a size is called in different models."""
 
 NEEDED: Final = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+
+MOST_BLOCKS: Final = 2048
+"""The paper's deepest model has 1,663; each is planned by itself."""
+
+_MOST: Final = {
+    "num_hidden_layers": MOST_BLOCKS,
+    "hidden_size": 10**7,
+    "num_attention_heads": 65_536,
+    "head_dim": 10**6,
+}
 
 TIED: Final = "tie_word_embeddings"
 
@@ -73,6 +83,7 @@ class Dense(NamedTuple):
     tied: bool = False
     more: int = 0
     embedding_norm: bool = False
+    two_kinds: bool = False
     wants: dict[str, Any] = {}  # noqa: RUF012 (nothing changes it)
     sizes: dict[str, int] = {}  # noqa: RUF012
 
@@ -90,6 +101,14 @@ class Sizes(NamedTuple):
     positions: int | None
 
 
+class Attention(NamedTuple):
+    """Of a block: numbers of a head, heads of keys and values, and whether keys are the values, too."""
+
+    head: int
+    shared_heads: int
+    keys_are_values: bool = False
+
+
 @cache
 def dense_models() -> dict[str, Dense]:
     """What is known, by model_type."""
@@ -103,16 +122,29 @@ def read(path: str | Path, **changes: int) -> Opened:
     Raises ValueError for a file that is not a config.json, for one that lacks a size, and for a model that is not a
     dense decoder; it says which, and what to do. OSError for a file that cannot be read.
     """
+    told = shown(str(path), 100)
+    with in_one_sentence(told):
+        config = _read_object(Path(path), told)
+        try:
+            return of_config(config, **changes)
+        except (ValueError, TypeError) as error:
+            if isinstance(error, TypeError) and "must be" not in str(error):
+                raise
+            raise ValueError(f"{told}: {error}") from None
+
+
+def _read_object(path: Path, told: str) -> dict[str, Any]:
+    text = read_text(path)
     try:
-        config = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        config = parse_json(text, told)
+    except TooMuchError:
+        raise
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} is no JSON ({error}); give the config.json of a Hugging Face model") from None
+        raise ValueError(f"{told!r} is no JSON ({error}); give the config.json of a Hugging Face model") from None
+    check_values(config, told)
     if not isinstance(config, dict):
-        raise ValueError(f"{str(path)!r} holds no object; give the config.json of a Hugging Face model")
-    try:
-        return of_config(config, **changes)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{told!r} holds no object; give the config.json of a Hugging Face model")
+    return config
 
 
 def of_config(config: dict[str, Any], **changes: int) -> Opened:
@@ -123,7 +155,8 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
         outer = config.get("model_type", "the file")
         notes.append(f"Of {outer} the language model alone is planned; what reads pictures or sound is not counted.")
         config = {TIED: config[TIED], **inner} if TIED in config else inner
-    kind = str(config.get("model_type", ""))
+    kind = config.get("model_type", "")
+    kind = shown(kind) if isinstance(kind, str) else ""
     _refuse(config, kind)
     dense, known = _dense(config, kind)
     notes += [known] if known else []
@@ -211,7 +244,7 @@ def _number(value: Any) -> float:
 def _size(config: dict[str, Any], dense: Dense, name: str) -> int | None:
     for key in NAMES[name]:
         if config.get(key) is not None:
-            return whole(key, config[key], 1)
+            return whole(key, config[key], 1, _MOST.get(name))
     return dense.sizes.get(name)
 
 
@@ -243,38 +276,78 @@ def _sizes(config: dict[str, Any], dense: Dense, kind: str) -> Sizes:
     )
 
 
+def _attentions(config: dict[str, Any], dense: Dense, sizes: Sizes) -> list[Attention]:
+    """The attention of each block; those that see everything may have heads of their own size."""
+    narrow = Attention(sizes.head, sizes.shared_heads)
+    if not dense.two_kinds:
+        return [narrow] * sizes.blocks
+    alike = bool(config.get("attention_k_eq_v", False))
+    told = config.get("layer_types") or ["sliding_attention"] * 5 + ["full_attention"]
+    kinds = [told[block % len(told)] for block in range(sizes.blocks - 1)]
+    each = (
+        config.get("per_layer_config") or {}
+    )  # as transformers saves it; as it was published, two keys for all of them
+    usual = {"head_dim": config.get("global_head_dim", 512)}
+    if alike and config.get("num_global_key_value_heads") is not None:
+        usual["num_key_value_heads"] = config["num_global_key_value_heads"]
+    own = {int(block): told for block, told in each.items()} if each else {}
+
+    def wide(block: int) -> Attention:
+        told = own.get(block, {}) if each else usual
+        head = whole("the head_dim of a block that sees all", told.get("head_dim", sizes.head), 1, _MOST["head_dim"])
+        return Attention(
+            head, whole("its heads", told.get("num_key_value_heads", sizes.shared_heads), 1, 65_536), alike
+        )
+
+    return [
+        wide(block) if kind == "full_attention" else narrow for block, kind in enumerate((*kinds, "full_attention"))
+    ]
+
+
 def _model(config: dict[str, Any], kind: str, dense: Dense, sizes: Sizes, context: int) -> Model:
     """The layers, with their parameters as the file's model has them."""
-    width, blocks, heads, shared, head, hidden, words, positions = sizes
+    width, blocks, heads, _, _, hidden, words, positions = sizes
     tied = bool(config.get(TIED, dense.tied))
 
     def biased(rule: bool | list[Any]) -> bool:
         return bool(config.get(rule[0], rule[1])) if isinstance(rule, list) else rule
 
-    query, narrow, ways = heads * head, shared * head, 2 if dense.gated else 1
+    ways = 2 if dense.gated else 1
     norms = dense.norms
     if kind == "falcon":
         one = config.get("parallel_attn", True) and not config.get("new_decoder_architecture")
         norms = 1 if one or config.get("num_ln_in_parallel_attn") == 1 else 2
-    block = 2 * width * query + 2 * width * narrow + (ways + 1) * width * hidden
-    block += (query + 2 * narrow) * biased(dense.qkv) + width * biased(dense.out)
-    block += (ways * hidden + width) * biased(dense.hidden) + norms * dense.norm * width + dense.more
-    block += {"": 0, "head": 2 * head, "all": query + narrow}[dense.heads_norm] * max(1, dense.norm)
+
+    def with_blocks(attention: Attention) -> Model:
+        head, shared, alike = attention
+        query, narrow = heads * head, shared * head
+        block = 2 * width * query + (2 - alike) * width * narrow + (ways + 1) * width * hidden
+        block += (query + (2 - alike) * narrow) * biased(dense.qkv) + width * biased(dense.out)
+        block += (ways * hidden + width) * biased(dense.hidden) + norms * dense.norm * width + dense.more
+        block += {"": 0, "head": 2 * head, "all": query + narrow}[dense.heads_norm] * max(1, dense.norm)
+        model = transformer(
+            *(blocks, width, context, words),
+            hidden=hidden,
+            gated=dense.gated,
+            heads=heads,
+            shared_heads=shared,
+            head=head,
+            tied=tied,
+        )
+        first, *inner, end = model.layers
+        spared = context * 2 * width * narrow * alike
+        counted = [one._replace(parameters=block, work=one.work - spared) for one in inner]
+        return model._replace(layers=(first, *counted, end))
+
     vectors = 0 if dense.positions is None else (positions or 0) + dense.positions
-    model = transformer(
-        *(blocks, width, context, words),
-        hidden=hidden,
-        gated=dense.gated,
-        heads=heads,
-        shared_heads=shared,
-        head=head,
-        tied=tied,
-    )
-    embedding, *inner, last = model.layers
+    attentions = _attentions(config, dense, sizes)
+    built = {attention: with_blocks(attention) for attention in dict.fromkeys(attentions)}
+    model = built[attentions[0]]
+    embedding, *_, last = model.layers
     after = dense.norm * width + words * dense.last
     layers = (
         embedding._replace(parameters=(words + vectors) * width + dense.norm * width * dense.embedding_norm),
-        *(one._replace(parameters=block) for one in inner),
+        *(built[attention].layers[place] for place, attention in enumerate(attentions, 1)),
         last._replace(parameters=after + (0 if tied else words * width)),
     )
     return model._replace(name=f"{kind or 'Transformer'} of {blocks} blocks", layers=layers)

@@ -7,12 +7,13 @@ speed it may have several products, each with its width; a model is as fast as t
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from gpipe_edu.base.bounded import in_one_sentence, parse_toml, read_text
 from gpipe_edu.base.validate import number, whole
+from gpipe_edu.base.words import shown
 
 from .job import STATES, Machine
 
@@ -63,14 +64,16 @@ def _written(value: str | float) -> str:
 def read(path: Path) -> dict[str, Any]:
     """The fields of a file, products as `Product`. Raises ValueError or TypeError for one that is not a machine's,
     naming the file, what is wrong in it and what it may have; OSError if there is none."""
-    try:
-        figures = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is no TOML file: {error}") from error
-    try:
-        return _check(figures)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{path}: {error}") from error
+    told = shown(str(path), 100)
+    with in_one_sentence(told):
+        try:
+            figures = parse_toml(read_text(path), told)
+        except ValueError as error:
+            raise ValueError(f"{told} is no TOML file: {shown(str(error), 200)}") from error
+        try:
+            return _check(figures)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"{told}: {error}") from error
 
 
 def _check(figures: dict[str, Any]) -> dict[str, Any]:

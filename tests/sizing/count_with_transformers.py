@@ -33,6 +33,11 @@ PUBLISHED = [
     ("gemma", 256000, 2048, 16384, 18, 8, 1, {"head_dim": 256}),
     ("gemma2", 256000, 2304, 9216, 26, 8, 4, {"head_dim": 256}),
     ("gemma3_text", 262144, 1152, 6912, 26, 4, 1, {"head_dim": 256}),
+    (
+        *("gemma4_text", 262144, 5376, 21504, 60, 32, 16),
+        {"head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 4, "attention_k_eq_v": True}
+        | {"hidden_size_per_layer_input": 0},
+    ),
     ("phi3", 32064, 3072, 8192, 32, 32, 32, {}),
     ("phi", 51200, 2560, 10240, 32, 32, 32, {}),
     ("olmo2", 100352, 4096, 11008, 32, 32, 32, {}),
@@ -66,6 +71,13 @@ def small(kind, draw):
         "internlm3": {"qkv_bias": sizes.get("bias", False)},
         "codegen": {"rotary_dim": 8},
         "helium": {"head_dim": width // heads},
+        "gemma4_text": {
+            "hidden_size_per_layer_input": 0,
+            "global_head_dim": 32,
+            "attention_k_eq_v": draw.random() < 0.5,
+        }
+        | {"num_hidden_layers": draw.choice([6, 7]), "num_global_key_value_heads": 1},
+        "hyperclovax": {"use_post_norm": True},
     }
     return sizes | own.get(kind, {})
 
@@ -77,6 +89,7 @@ def count(kind, asked):
 
     plain = AutoConfig.for_model(kind)
     known = {*plain.to_dict(), *plain.attribute_map, "tie_word_embeddings"}
+    known |= {"global_head_dim", "num_global_key_value_heads"}  # it takes them, and keeps them otherwise
     config = AutoConfig.for_model(kind, **{key: value for key, value in asked.items() if key in known}, pad_token_id=0)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
@@ -108,7 +121,7 @@ def main():
     from gpipe_edu.sizing.hugging_face import NAMES, dense_models
 
     rows, draw = [], random.Random(SEED)
-    for kind in sorted(dense_models()):
+    for kind in sorted(kind for kind in dense_models() if "_vl" not in kind):
         rows += [count(kind, small(kind, draw)) for _ in range(SMALL)]
     names = [name for name in NAMES if name not in ("head_dim", "max_position_embeddings")]
     order = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")

@@ -107,6 +107,48 @@ def test_an_unknown_name_with_llamas_norms_and_activation_is_counted_as_llama_an
     assert of_config(DENSE).notes == ()
 
 
+def test_gemma_4_is_planned_as_far_as_its_blocks_are_known():
+    dense = {
+        **{"hidden_size": 5376, "num_hidden_layers": 60, "num_attention_heads": 32, "num_key_value_heads": 16},
+        **{"head_dim": 256, "intermediate_size": 21504, "vocab_size": 262144, "hidden_size_per_layer_input": 0},
+        **{"model_type": "gemma4_text", "attention_k_eq_v": True, "layer_types": None},
+        **{"global_head_dim": 512, "num_global_key_value_heads": 4},
+    }
+    published = of_config({"model_type": "gemma4", "text_config": dense}).model
+    assert published.parameters == 30_697_345_280  # as transformers 5.24 counts it
+    sliding, full = published.layers[1], published.layers[6]
+    assert sliding.parameters != full.parameters
+    assert [published.layers[place].parameters for place in (5, 60)] == [sliding.parameters, full.parameters]
+    with pytest.raises(ValueError, match="of gemma4_text with hidden_size_per_layer_input 256 the parameters are not"):
+        of_config(dense | {"hidden_size_per_layer_input": 256})
+
+
+def test_a_file_that_holds_too_much_is_refused_in_a_sentence(tmp_path):
+    file = tmp_path / "config.json"
+    told = json.dumps(DENSE)
+    for text, says in (
+        (told[:-1] + ', "x": ' + "[" * 1500 + "]" * 1500 + "}", "is nested more than 64 deep"),
+        ("[" * 100_000, "is nested more than 64 deep"),
+        (
+            json.dumps(DENSE | {"num_hidden_layers": 10**9}),
+            "is 1,000,000,000; it must be at most 2,048",
+        ),
+        (json.dumps(DENSE | {"hidden_size": 10**400}), "a number of 401 digits is in it"),
+        (json.dumps(DENSE | {"hidden_size": "q" * 200_000}), "hidden_size is 'q+..."),
+        (json.dumps(DENSE | {"layer_types": 5}), "has a value of another kind than is wanted there"),
+        (json.dumps(DENSE | {"model_type": "\x1b[31m" + "q" * 9000, "hidden_act": "x"}), r"model_type '\\\\x1b\[31mq+"),
+        (json.dumps([{"": 0}] * 150_000), "has more than 1,048,576 bytes"),
+        (json.dumps([0] * 150_000), "has more than 100,000 values"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=says) as caught:
+            read(file)
+        assert len(str(caught.value)) <= 500
+    file.write_bytes(told.encode("utf-16"))
+    with pytest.raises(ValueError, match=r"config\.json is a text in UTF-16: save it as UTF-8"):
+        read(file)
+
+
 def test_of_a_model_that_sees_the_language_model_is_planned():
     inner = {key: value for key, value in DENSE.items() if key != "model_type"} | {"model_type": "qwen2"}
     model, notes = of_config({"model_type": "sees", "text_config": inner, "tie_word_embeddings": True})
