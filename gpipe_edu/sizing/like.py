@@ -12,17 +12,49 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from gpipe_edu.base.words import join_words, plural
+from gpipe_edu.base.bounded import MOST_DIGITS, check_brackets, in_one_sentence
+from gpipe_edu.base.words import join_words, plural, shown
+from gpipe_edu.schedule.recipes import MOST as MOST_FORWARDS
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.split import balance_by_cost, balance_uniform
 from gpipe_edu.split.megatron_layout import balance_of_layout
 
 from . import hugging_face
+from .hugging_face import MOST_BLOCKS
 from .job import Job
 from .model import Model, transformer, with_ends, without_ends
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan, stages_per_device
 from .systems import systems
 from .told_words import BARE, words_of
+
+MOST_COUNT: Final = 10**9
+"""Of samples, tokens or numbers."""
+
+_MOST: Final = {
+    **dict.fromkeys(("K", "tensor", "context"), 4096),
+    **dict.fromkeys(("M", "replicas", "shards", "samples", "model.heads"), 65_536),
+    "V": 1024,
+    "batch": 10**7,
+    "model.blocks": MOST_BLOCKS,
+    "model.width": 10**7,
+}
+"""What each of these may be at most: what is larger is a slip, and takes hours to plan."""
+
+_MAY_BE_NONE: Final = (
+    *("shards", "batch", "batch_tokens", "local_batch", "zero", "recompute_layers"),
+    *("first_less", "last_less", "first_blocks", "last_blocks"),
+)
+"""Knobs that may be 0 or, where a system then finds the number itself, -1."""
+
+_SETTINGS: Final = {
+    "--deepspeed": "DeepSpeed's settings",
+    "--deepspeed_config": "DeepSpeed's settings",
+    "--deepspeed-config": "DeepSpeed's settings",
+    "--job.config_file": "torchtitan's settings",
+    "--job.config-file": "torchtitan's settings",
+    "--config-file": "nanotron's settings",
+}
+"""Words that name another file in which the split is told."""
 
 SAMPLE: Final = "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 256"
 
@@ -30,7 +62,7 @@ SAMPLE: Final = "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-
 class Like(NamedTuple):
     """What was read: knobs by name, and, where the words say, the model, its tokens per sample and how many devices.
 
-    lacks: the words that are missing for the model, if some of it is given.
+    lacks: the words that are missing for the model, if some of it is given. sizes: what is given of it.
     """
 
     system: str
@@ -40,6 +72,7 @@ class Like(NamedTuple):
     context: int | None
     devices: int | None
     notes: tuple[str, ...]
+    sizes: dict[str, Any] = {}  # noqa: RUF012 (nothing changes it)
 
 
 def read(text: str) -> Like:
@@ -48,9 +81,10 @@ def read(text: str) -> Like:
     Raises ValueError for words of no system that is known here, or of several; for invalid values; for what cannot be
     planned, by name. OSError for a file that cannot be read.
     """
-    given = words_of(text)
-    system = _system(given, text)
-    return _knobs(system, given)
+    with in_one_sentence(shown(text, 100)):
+        given = words_of(text)
+        _expect_settings(given)
+        return _knobs(_system(given, text), given)
 
 
 def plan_like(like: Like, job: Job) -> Plan:
@@ -63,6 +97,10 @@ def plan_like(like: Like, job: Job) -> Plan:
     D = _replicas(knobs, job, K * tensor * context)
     M = _micro_batches(knobs, job, D)
     stages = _stages_a_device(knobs, len(job.model.layers), K)
+    if K * M * stages > MOST_FORWARDS:
+        raise ValueError(
+            f"{M:,} micro-batches through {K * stages:,} stages are more than the {MOST_FORWARDS:,} forwards of a plan"
+        )
     schedule = knobs.get("schedule") or ("interleaved" if stages > 1 else "1f1b")
     if K > 1 and stages_per_device(schedule, stages) != stages:
         raise ValueError(f"{schedule} has {stages_per_device(schedule, None)} stages on each device, not {stages}")
@@ -320,6 +358,19 @@ def _note_on_recompute(knobs: dict[str, Any]) -> str:
     return f"Blocks recomputed {count} at a time are planned as recomputed one by one, where a stage has more."
 
 
+def _expect_settings(given: dict[str, Any]) -> None:
+    """Raises ValueError for words that leave the split to another file, and say nothing of it themselves."""
+    others = {word for told in systems().values() for word in told["words"] if not word.startswith("-")}
+    for word, name in _SETTINGS.items():
+        file = given.get(word)
+        if isinstance(file, str) and not others & given.keys() and not any(map(_is_megatrons, given)):
+            raise ValueError(f"{word} leaves the split to {name} in {shown(file, 80)}: give that file to --like")
+
+
+def _is_megatrons(word: str) -> bool:
+    return "model-parallel-size" in word or word == "--micro-batch-size"
+
+
 def _system(given: dict[str, Any], text: str) -> str:
     """The system that knows most of the words."""
     counts = {name: len({*told["words"], *told["refused"]} & given.keys()) for name, told in systems().items()}
@@ -327,7 +378,8 @@ def _system(given: dict[str, Any], text: str) -> str:
     found = [name for name, count in counts.items() if count == most]
     if most and len(found) > 1:
         both = join_words([systems()[name]["name"] for name in found], last=" and ")
-        raise ValueError(f"{text!r} has words of {both}, and as many of each; give those of one")
+        raise ValueError(f"{shown(text, 100)!r} has words of {both}, and as many of each; give those of one")
+    text = shown(text, 100)
     if most == 0:
         known = join_words([told["name"] for told in systems().values()], last=" and ")
         raise ValueError(
@@ -345,8 +397,8 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
     for word, what in told["refused"].items():
         value = given.get(word)
         if value is BARE or (_told(value) and str(value) not in ("0", "1")):
-            shown = "" if value is BARE else f" {value}"
-            raise ValueError(f"{word}{shown} asks for {what}, which is not planned here")
+            more = "" if value is BARE else f" {shown(str(value))}"
+            raise ValueError(f"{word}{more} asks for {what}, which is not planned here")
     for word, meaning in told["words"].items():
         if not _told(given.get(word)):
             continue
@@ -371,7 +423,17 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
         opened = hugging_face.of_config(config, **({"context": context} if context else {}))
         return Like(told["name"], knobs, opened.model, (), context, devices, (*notes, *opened.notes))
     model, lacks = _model(name, sizes)
-    return Like(told["name"], knobs, model, lacks, context, devices, tuple(notes))
+    return Like(told["name"], knobs, model, lacks, context, devices, tuple(notes), sizes)
+
+
+def completed(like: Like, asked: dict[str, int]) -> Like:
+    """The same with sizes of the model that the words leave out, such as the vocabulary that a tokenizer's file has.
+
+    asked: by the names that `transformer` has for them.
+    """
+    system = like.knobs["system"]
+    model, lacks = _model(system, asked | like.sizes)
+    return like._replace(model=model, lacks=lacks, context=like.context or asked.get("context"))
 
 
 def _note_on_unread(told: dict[str, Any], given: dict[str, Any]) -> str:
@@ -405,40 +467,47 @@ def _told_replicas(knobs: dict[str, Any]) -> int | None:
 def _meant(word: str, meaning: Any, value: Any) -> dict[str, Any]:
     """What a word with this value sets."""
     if isinstance(meaning, str):
-        return {meaning: _READ[meaning](word, value) if meaning in _READ else _count(word, value)}
+        return {meaning: _READ[meaning](word, value) if meaning in _READ else _count(word, value, meaning)}
     if "values" in meaning and value is not BARE:
         key = str(value).lower() if isinstance(value, bool) else str(value)
-        for known, sets in meaning["values"].items():
-            if known.lower() == key.lower():
+        for one, sets in meaning["values"].items():
+            if one.lower() == key.lower():
                 return dict(sets)
-        raise ValueError(f"{word} is {value!r}; planned here are {join_words(list(meaning['values']), last=' and ')}")
+        known = join_words(list(meaning["values"]), last=" and ")
+        raise ValueError(f"{word} is {shown(str(value))!r}; planned here are {known}")
     if "set" in meaning:
         return dict(meaning["set"]) if value is BARE or str(value).lower() != "false" else {}
     raise ValueError(f"{word} has no value; it may be {join_words(list(meaning['values']), last=' or ')}")
 
 
-def _count(word: str, value: Any) -> int:
+def _count(word: str, value: Any, knob: str) -> int:
     if value is BARE:
         raise ValueError(f"{word} has no number after it")
+    told, most = str(value), _MOST.get(knob, MOST_COUNT)
     try:
-        return int(str(value))
+        count = int(told[:MOST_DIGITS])
     except ValueError:
-        raise ValueError(
-            f"{word} is {value!r}; write the number itself: of variables those alone are known that the same text sets "
-            "to one value"
-        ) from None
+        why = "nothing in the text gives this one value" if "$" in told else "that is none"
+        raise ValueError(f"{word} is {shown(told)!r}; write the number itself: {why}") from None
+    if len(told) > MOST_DIGITS or count > most:
+        raise ValueError(f"{word} is {shown(told)}; planned is at most {most:,}")
+    if count < 1 and knob not in _MAY_BE_NONE:
+        raise ValueError(f"{word} is {count}; it must be at least 1")
+    return count
 
 
 def _parts(word: str, value: Any) -> tuple[tuple[str, ...], ...]:
     """Names of modules, a list for each stage; in a command they are written as a Python list."""
     try:
+        if isinstance(value, str):
+            check_brackets(value, word)
         parts = ast.literal_eval(value) if isinstance(value, str) else value
         found = tuple(tuple(part) for part in parts if not isinstance(part, str))
-    except (ValueError, SyntaxError, TypeError):
+    except (ValueError, SyntaxError, TypeError, MemoryError):
         found = ()
     if len(found) < 2 or not all(isinstance(name, str) for part in found for name in part):
-        shown = "nothing" if value is BARE else repr(value)
-        raise ValueError(f"{word} is {shown}; it must be a list for each stage, with the names of its modules")
+        told = "nothing" if value is BARE else shown(repr(value))
+        raise ValueError(f"{word} is {told}; it must be a list for each stage, with the names of its modules")
     return found
 
 
@@ -448,6 +517,16 @@ def _text(word: str, value: Any) -> str:
 
 _READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": _text, "parts": _parts}
 """How knobs that are not numbers are read."""
+
+
+LACKING: Final = {
+    "--num-layers": "--layers",
+    "--hidden-size": "--width",
+    "--num-attention-heads": "",
+    "--seq-length": "--context",
+    "--vocab-size": "--vocabulary",
+}
+"""Words that a model needs, and the option of ours that gives the same, if there is one."""
 
 
 def _model(system: str, sizes: dict[str, Any]) -> tuple[Model | None, tuple[str, ...]]:

@@ -1,21 +1,29 @@
 """The words of a command, or of a file that starts a training, with their values.
 
-A shell script has them in arrays, in quoted variables, over several lines; other files have keys, with dots between a
-key and those under it.
+A shell script has them in its commands and variables (`shell_words.py`); other files have keys, with dots between a key
+and those under it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-import tomllib
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from gpipe_edu.base.bounded import (
+    TooMuchError,
+    check_brackets,
+    check_values,
+    in_one_sentence,
+    parse_json,
+    parse_toml,
+    read_text,
+)
 from gpipe_edu.base.terminal import needing
+from gpipe_edu.base.words import shown
+
+from .shell_words import words_of_script
 
 BARE: Final = object()
 """The value of a word that has none."""
@@ -23,17 +31,16 @@ BARE: Final = object()
 CHOICE: Final = "activation-checkpoint:"
 """How torchtitan's command begins a choice of one of several, which has no value."""
 
-_ASSIGNED: Final = re.compile(r"\w+\+?=\(?(?=[\"'(-]|$)")
-
-_SET: Final = re.compile(
-    r"""(?<![^\s;({"'])(\w+)\+?=(?:("[^"\s()`]+"|'[^'\s]+'|[^\s"'();`]+)(?=[ \t]*(?:[;#]|$)))?""", re.MULTILINE
+_JSON_COMMENT: Final = re.compile(
+    r"""("(?:\\.|[^"\\])*+"?)|//[^\n]*+|\#[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?""", re.DOTALL
 )
-"""What sets a variable, with its value if that is one word, and if the line sets nothing else."""
+_LAST_COMMA: Final = re.compile(r"""("(?:\\.|[^"\\])*+"?)|,\s*+([}\]])""", re.DOTALL)
 
-_USED: Final = re.compile(r"\$\{(\w+)(?::?-([^{}$]*))?\}|\$([A-Za-z_]\w*)")
+_LAYOUT: Final = re.compile(r"""(--pipeline-model-parallel-layout[ =])([^\s"'$]+)""")
+"""Its strokes and brackets stand in quotes in a script, which are gone where the words are typed."""
 
-_JSON_COMMENT: Final = re.compile(r"""("(?:\\.|[^"\\])*")|//[^\n]*|#[^\n]*|/\*.*?\*/""", re.DOTALL)
-_LAST_COMMA: Final = re.compile(r"""("(?:\\.|[^"\\])*")|,\s*([}\]])""", re.DOTALL)
+_MOST_YAML: Final = 100_000
+"""Letters: PyYAML reads some tens of thousands in a second."""
 
 
 def words_of(text: str) -> dict[str, Any]:
@@ -42,28 +49,42 @@ def words_of(text: str) -> dict[str, Any]:
     Raises ValueError for a file that can't be read as what its name says, or for quotes that are not closed. OSError
     for a file that cannot be read.
     """
-    path = Path(text)
-    if "--" in text or not (re.fullmatch(r"\S+\.\w+", text) or path.is_file()):
+    if "--" in text or not (re.fullmatch(r"\S+\.\w+", text) or _is_file(text)):
         return dict(_of_command(text, "the command"))
-    content = path.read_text(encoding="utf-8-sig")
+    path, told = Path(text), shown(text, 100)
+    content = read_text(path)
     if path.suffix not in (".json", ".toml", ".yaml", ".yml"):
-        return dict(_of_command(content, repr(text)))
-    return dict(_flat("", _parsed(path, content)))
+        return dict(_of_command(content, repr(told)))
+    with in_one_sentence(repr(told)):
+        parsed = _parsed(path, content)
+        check_values(parsed, repr(told))
+        return dict(_flat("", parsed))
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
 
 
 def _parsed(path: Path, content: str) -> Any:
     failed: tuple[type[Exception], ...] = (ValueError,)
     try:
         if path.suffix == ".json":
-            return json.loads(_bare_json(content))
+            return parse_json(_bare_json(content), path.name)
         if path.suffix == ".toml":
-            return tomllib.loads(content)
+            return parse_toml(content, path.name)
+        check_brackets(content, path.name)
+        if len(content) > _MOST_YAML:
+            raise TooMuchError(f"it has {len(content):,} letters, and {_MOST_YAML:,} are the most")
         with needing("lab", f"a file that ends in {path.suffix}"):
             import yaml  # type: ignore[import-untyped]  # its types are a package of their own
         failed = (ValueError, yaml.YAMLError)
         return yaml.safe_load(content)
     except failed as error:
-        raise ValueError(f"{str(path)!r} does not read as {path.suffix[1:].upper()}: {error}") from None
+        told = shown(str(path), 100)
+        raise ValueError(f"{told!r} does not read as {path.suffix[1:].upper()}: {shown(str(error), 200)}") from None
 
 
 def _bare_json(text: str) -> str:
@@ -72,27 +93,9 @@ def _bare_json(text: str) -> str:
     return _LAST_COMMA.sub(lambda match: match[1] or match[2], without)
 
 
-def _with_variables(text: str) -> str:
-    """With the values of variables that the text always sets to the same word, or else the defaults that it gives."""
-    values: dict[str, set[str]] = {}
-    for match in _SET.finditer(text):
-        values.setdefault(match[1], set()).add((match[2] or "").strip("\"'"))
-    known = {name: told for name, found in values.items() if len(found) == 1 and (told := found.pop())}
-
-    def value(match: re.Match[str], own: str = "") -> str:
-        name, default = match[1] or match[3], match[2]
-        return known.get(name, default or match[0]) if name != own else default or match[0]
-
-    for _ in range(3):  # for a variable that is set to another
-        known = {name: _USED.sub(partial(value, own=name), told) for name, told in known.items()}
-    return _USED.sub(value, text)
-
-
 def _of_command(text: str, named: str) -> Iterator[tuple[str, Any]]:
-    try:
-        words = list(_tokens(_with_variables(text).replace("\\\n", " ")))
-    except ValueError as error:
-        raise ValueError(f"{named} does not read as a shell's words ({error}): close its quotes") from None
+    with in_one_sentence(named):
+        words = words_of_script(_LAYOUT.sub(r"\1'\2'", text), named)
     for index, word in enumerate(words):
         if word.startswith(CHOICE):
             yield (word, BARE)
@@ -103,18 +106,6 @@ def _of_command(text: str, named: str) -> Iterator[tuple[str, Any]]:
         found: Any = value if equals else BARE if after.startswith(("--", CHOICE)) else after
         yield (name, found)
         yield (name[2:].replace("-", "_"), found)  # torchtitan's are keys of a file as well, in either spelling
-
-
-def _tokens(text: str) -> Iterator[str]:
-    """Words, including those in quotes and in arrays."""
-    for token in shlex.split(text, comments=True):
-        inner = _ASSIGNED.sub("", token, count=1)
-        if inner.count(")") > inner.count("("):
-            inner = inner.rstrip(")")  # the end of an array
-        if re.search(r"(^|\s)--\w", inner) and re.search(r"\s", inner.strip()):
-            yield from _tokens(inner)
-        elif inner.strip("()"):
-            yield inner
 
 
 def _flat(above: str, content: Any) -> Iterator[tuple[str, Any]]:

@@ -279,8 +279,8 @@ def test_a_split_of_ones_own_stands_beside_the_best(run):
         (["--like", "--pipeline-model-parallel-size 3"], "--like does not tell the model in these words; give --model"),
         (
             ["--like", "--pipeline-model-parallel-size 2 --num-layers 8 --hidden-size 64 --seq-length 8"],
-            "the words lack --num-attention-heads and --vocab-size, so they do not tell the model; add what is "
-            "missing, or give --model",
+            "the words lack --num-attention-heads and --vocab-size, which Megatron-LM leaves to the tokenizer's files, "
+            "so they do not tell the model; add what is missing, or give --model",
         ),
         (
             ["--like", "--pipeline-model-parallel-size 3", "--model", "gpt2"],
@@ -344,3 +344,19 @@ def test_a_table_is_no_wider_than_the_terminal(run, monkeypatch):
 
 def test_a_models_name_may_be_written_as_its_makers_do(run):
     assert run("--model", "Llama-3 8B", "--devices", "64")[1] == run("--model", "llama3-8b", "--devices", "64")[1]
+
+
+def test_a_script_without_its_vocabulary_is_planned_with_the_option_that_gives_it(run, tmp_path):
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "TP=${TP:-2}\n# PP=8\nPP=2\nARGS=(--num-layers 8 --hidden-size 256 --num-attention-heads 4 --seq-length 64)\n"
+        "torchrun pretrain_gpt.py ${ARGS[@]} --vocab-file v.json --micro-batch-size 1 --global-batch-size 16 \\\n"
+        " --pipeline-model-parallel-size $PP --tensor-model-parallel-size $TP\n"
+    )
+    code, _, told = run("--like", str(script), "--machine", "h100", "--devices", "4")
+    assert code == 2
+    assert "lack --vocab-size, which Megatron-LM leaves to the tokenizer's files" in told
+    assert "give --vocabulary here, or give --model" in told
+    code, out, _ = run("--like", str(script), "--machine", "h100", "--devices", "4", "--vocabulary", "512")
+    assert code == 0
+    assert "yours, as Megatron-LM would divide it\nD=1, K=2, M=16, tensor=2" in out

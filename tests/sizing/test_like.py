@@ -2,12 +2,15 @@
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 
+from gpipe_edu.base.bounded import TooMuchError
 from gpipe_edu.sizing import Job, Machine, Planner, SearchSpace, like, transformer
 from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, flags
 from gpipe_edu.sizing.plan import Plan
+from gpipe_edu.sizing.shell_words import words_of_script
 
 MACHINE = Machine(32, 80e9, 4e14, bandwidth=2e12, link=2e11, node=8)
 MODEL = transformer(14, 64, 32, 500, heads=4, fused=False)
@@ -290,6 +293,10 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path):
         ("--pipeline-model-parallel-size", "--pipeline-model-parallel-size has no number after it"),
         (f"{pipeline} --multi-latent-attention", "--multi-latent-attention asks for latent attention"),
         ("--pipeline-model-parallel-size $PP", "--pipeline-model-parallel-size is '$PP'; write the number itself"),
+        (f"{pipeline.replace('4', '0')}", "--pipeline-model-parallel-size is 0; it must be at least 1"),
+        (f"{pipeline.replace('4', '9' * 5000)}", "...; planned is at most 4,096"),
+        (f"{pipeline} --num-layers 1000000000", "--num-layers is 1000000000; planned is at most 2,048"),
+        ("deepspeed train.py --deepspeed_config ds.json", "leaves the split to DeepSpeed's settings in ds.json: give"),
         (f"{pipeline} --num-experts 8", "--num-experts 8 asks for a mixture of experts"),
         (
             "--parallelism.pipeline_parallel_schedule DualPipeV",
@@ -355,7 +362,11 @@ def test_scripts_have_words_in_quotes_over_lines_and_in_arrays(tmp_path):
     assert planned(str(file)).balance == (4, 2, 2, 8)
 
 
-def test_a_script_s_variables_have_the_one_value_that_it_gives_them(tmp_path):
+def words(text):
+    return words_of_script(text, "the script")
+
+
+def test_a_script_s_variables_have_the_values_that_a_shell_gives_them(tmp_path):
     script = tmp_path / "train.sh"
     script.write_text(
         "\ufeffexport PP=4  # stages\nMBS='2'\nSIZE=${MBS}; GBS=${GBS:-64}\nCUT=\"$PP\"\n"
@@ -365,10 +376,86 @@ def test_a_script_s_variables_have_the_one_value_that_it_gives_them(tmp_path):
     )
     told = {"K": 4, "samples": 2, "batch": 64, "tensor": 8}
     assert told.items() <= like.read(str(script)).knobs.items()
-    for line in ("TP=2\nTP=4", "TP=$(nproc)\nTP=2", "TP=$1", "TP=$((2 * 2))", "TP=2 ./first.sh\nTP=4", "TP=$TP"):
+    for line, tensor in (
+        ("TP=2\nTP=4", 4),
+        ("# TP=2\nTP=4 # TP=8", 4),
+        ("TP=$(nproc)\nTP=2", 2),
+        ("TP=$((2 * 2))", 4),
+        ("N=3\nTP=$((N * 2 - 4))", 2),
+        ("TP=2 ./first.sh\nTP=4", 4),
+        ("A=2\nB=$A\nTP=${B:-8}", 2),
+        ("BIG=1\nif [ $BIG = 1 ]; then TP=4; else TP=2; fi", 4),
+        ("BIG=${BIG:-0}\nif [[ $BIG == 1 ]]\nthen\n TP=4\nelif [ $BIG -gt 5 ]; then TP=8; else\n TP=2\nfi", 2),
+        ('if [ -z "$TP" ]; then TP=4; fi', 4),
+        ("SIZE=7b\ncase $SIZE in 7b) TP=2;; 13b|70b) TP=8;; esac", 2),
+        ("use() { TP=$1; }\nuse 4", 4),
+    ):
         script.write_text(f"{line}\n./run --tensor-model-parallel-size $TP --pipeline-model-parallel-size 2\n")
-        with pytest.raises(ValueError, match="write the number itself: of variables those alone are known that the"):
+        assert like.read(str(script)).knobs["tensor"] == tensor, line
+    for line in ("TP=$(nproc)", "TP=$1", "TP=$TP", "", "if [ -f x ]; then TP=4; else TP=2; fi", "for TP in 1 2; do"):
+        script.write_text(f"{line}\n./run --tensor-model-parallel-size $TP --pipeline-model-parallel-size 2\n")
+        with pytest.raises(ValueError, match="write the number itself: nothing in the text gives this one value"):
             like.read(str(script))
+
+
+def test_commands_have_the_words_that_a_shell_makes():
+    assert words("A=(--x 1 # no\n --y)\nA+=(--z '2 3')\nrun \"${A[@]}\" ${B[*]} --w=${C:=5}") == [
+        *("run", "--x", "1", "--y", "--z", "2 3", "${B[*]}", "--w=5")
+    ]
+    assert words('A="--x 1\n --y"\nA="$A --z"\nrun $A >log 2>&1 && echo "done"') == [
+        *("run", "--x", "1", "--y", "--z", "echo", "done")
+    ]
+    assert words('P=2\nsrun bash -c "torchrun a.py --pp $P --tp \\$T"') == [
+        *("srun", "bash", "-c", "torchrun", "a.py", "--pp", "2", "--tp", "$T")
+    ]
+    assert words("CMD='run --x 1'\neval $CMD") == ["eval", "run", "--x", "1"]
+    assert words("A=(--x 1)\nfor i in 1; do run --n $i; done") == ["--x", "1", "run", "--n", "1"]
+    assert words('if [ -n "$DEBUG" ]; then A+=(--debug); fi\nA+=(--x)\nrun ${A[@]}')[-1] == "--x"
+    with pytest.raises(ValueError, match="close its quotes"):
+        words('run "--x')
+
+
+def test_a_script_that_grows_without_end_is_given_up_at_a_count():
+    doubled = "A=xxxxxxxxxx\n" + 'A="$A$A"\n' * 60
+    tree = "\n".join(f"f{n}() {{ f{n + 1}; f{n + 1}; f{n + 1}; f{n + 1}; }}" for n in range(50)) + "\nf0\n"
+    for text, says in (
+        (doubled, "the variable A grows beyond 100,000 letters"),
+        ("#" * 100_001, "the script has 100,001 letters"),
+        (tree, "a script of more than 20,000 steps"),
+    ):
+        with pytest.raises(TooMuchError, match=says):
+            words(text)
+
+
+def test_a_vocabulary_that_a_tokenizer_has_may_be_given(tmp_path):
+    text = "--num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 64 --vocab-file v.json"
+    found = like.read(f"{text} --micro-batch-size 1 --tokenizer-type GPT2BPETokenizer")
+    assert (found.model, found.lacks) == (None, ("--vocab-size",))
+    assert like.completed(found, {"vocabulary": 500}).model == transformer(4, 128, 64, 500, heads=4, tied=True)
+    assert like.completed(found, {"blocks": 8}).lacks == ("--vocab-size",)
+
+
+def test_settings_that_hold_too_much_are_refused_in_a_sentence(tmp_path):
+    laughs = "a: &a {x: 1}\n" + "".join(
+        f"{b}: &{b} {{p: *{a}, q: *{a}, r: *{a}}}\n" for a, b in pairwise("abcdefghijklmnop")
+    )
+    for name, text, says in (
+        ("a.yaml", laughs, "more than 100,000 values"),
+        ("a.yaml", "a: &a [*a]", "does not read as YAML|nested"),
+        ("a.yaml", "a: " + "[" * 5000, "nested more than 64 deep"),
+        ("a.json", '{"train_batch_size": ' + "[" * 1500 + "]" * 1500 + "}", "nested more than 64 deep"),
+        ("a.json", "/*" * 50_000, "does not read as JSON"),
+        ("a.json", '{"' + '\\"' * 50_000, "does not read as JSON"),
+        ("a.json", '{"train_batch_size": ' + "9" * 400 + "}", "a number of 400 digits"),
+        ("a.toml", "a." * 50_000 + "b = 1", "a key of more than 64 parts"),
+        ("a.toml", "a = " + "[" * 50_000, "nested more than 64 deep"),
+        ("a.sh", "x" * 2_000_000, "more than 1,048,576 bytes"),
+        ("a.sh", "--micro-batch-size 1 --num-experts '\x1b[31m" + "q" * 9000 + "'", r"\\x1b\[31mq+\.\.\. asks for"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=says) as caught:
+            like.read(str(tmp_path / name))
+        assert len(str(caught.value)) <= 500
 
 
 def test_deepspeeds_settings_may_have_comments(tmp_path):

@@ -214,6 +214,10 @@ def run(
 def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> Opened:
     """asked: the options of `SHAPE` that were given. mine: what --like says."""
     more = mine.notes if mine else ()
+    if name is None and mine and mine.lacks and asked:
+        renamed = {"blocks" if option == "layers" else option: value for option, value in asked.items()}
+        mine = like.completed(mine, renamed)
+        asked = {} if mine.model else asked
     if name is None and mine and mine.model:
         if asked:
             raise ValueError(
@@ -222,7 +226,10 @@ def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> O
         return Opened(mine.model, more)
     if name is None and mine and mine.lacks:
         lacks = join_words(mine.lacks, last=" and ")
-        raise ValueError(f"the words lack {lacks}, so they do not tell the model; add what is missing, or give --model")
+        ours = [option for word in mine.lacks if (option := like.LACKING[word])]
+        tokenizer = ", which Megatron-LM leaves to the tokenizer's files" * ("--vocab-size" in mine.lacks)
+        add = f"give {join_words(ours, last=' and ')} here" if len(ours) == len(mine.lacks) else "add what is missing"
+        raise ValueError(f"the words lack {lacks}{tokenizer}, so they do not tell the model; {add}, or give --model")
     if name is None and mine and not asked:
         raise ValueError(NO_MODEL)
     if mine and mine.context and name != "mlp":
