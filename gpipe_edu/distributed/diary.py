@@ -13,14 +13,16 @@ import linecache
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
 from gpipe_edu.base.validate import SaidPlainly
 from gpipe_edu.process.lines import Line
+from gpipe_edu.process.packing import is_in_a_library
 
-_HIDDEN: Final = (f"{os.sep}torch{os.sep}", f"{os.sep}gpipe_edu{os.sep}", os.path.dirname(os.__file__), "<")
+_OURS: Final = str(Path(__file__).parents[1]) + os.sep
 
 Entry = dict[str, Any]
 
@@ -58,9 +60,10 @@ def line() -> Line:
     return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+@cache
 def is_library_file(file: str) -> bool:
     """Whether `file` is not the learner's, but Python's, PyTorch's or ours."""
-    return any(part in file for part in _HIDDEN)
+    return "<" in file or file.startswith(_OURS) or is_in_a_library(file)
 
 
 class ProcessError(SaidPlainly, RuntimeError):

@@ -138,7 +138,7 @@ class _Packer:
     def note(self, code: types.CodeType) -> None:
         """Remember the source for messages, and the code for the digest."""
         lines = linecache.getlines(code.co_filename)
-        if lines and not _in_a_library(code.co_filename):  # a decorator of Python's or PyTorch's brings such code along
+        if lines and not is_in_a_library(code.co_filename):  # a decorator of Python's or PyTorch's brings such code along
             self.sources[code.co_filename] = "".join(lines)
         for part in _codes(code):
             plain = [_as_text(const) for const in part.co_consts if not isinstance(const, types.CodeType)]
@@ -221,10 +221,10 @@ def _has_a_home(thing: Any) -> bool:
     if found is not thing:  # made in a function, or replaced since
         return False
     file = getattr(module, "__file__", None)
-    return file is None or top in _OURS or _in_a_library(file)
+    return file is None or top in _OURS or is_in_a_library(file)
 
 
-def _in_a_library(file: str) -> bool:
+def is_in_a_library(file: str) -> bool:
     """Whether a file of code is Python's own or belongs to an installed package."""
     return _STANDARD_LIBRARY in Path(file).parents or any(part in _INSTALLED for part in Path(file).parts)
 

@@ -1,5 +1,6 @@
 """A function in several processes: its values, its errors and its ends. Nothing hangs, and no process is left."""
 
+import json
 import os
 import queue
 import signal
@@ -13,7 +14,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gpipe_edu.distributed import LocalGroup, ProcessError, local_group, run_processes
+from gpipe_edu.distributed import LocalGroup, ProcessError, diary, local_group, run_processes
+from gpipe_edu.distributed.diary import is_library_file
 from gpipe_edu.process import child
 from gpipe_edu.process.packing import Forwarded, pack
 from tests.processes import PATIENCE, runs, until
@@ -308,3 +310,10 @@ def test_an_interrupt_leaves_no_process(tmp_path, number, expected):
             process.send_signal(number)
         assert process.communicate(timeout=PATIENCE)[0] == expected
     until(lambda: not any(runs(int(file.read_text())) for file in files))
+
+
+def test_a_learner_s_file_in_a_clone_is_the_learner_s():
+    """The clone's own folder has the package's name, as a rule."""
+    assert not is_library_file("/home/ada/gpipe_edu/exercises/mine.py")
+    for module in (diary, json, torch):
+        assert is_library_file(module.__file__)
