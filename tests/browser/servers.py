@@ -122,8 +122,9 @@ def _wait(process, address, log):
         try:
             urllib.request.urlopen(address, timeout=2)
             return
-        except urllib.error.HTTPError:
-            return  # it answers; that this address has nothing to show does not matter
+        except urllib.error.HTTPError as answer:
+            answer.close()  # that this address has nothing to show does not matter
+            return
         except OSError:
             time.sleep(0.1)
     raise TimeoutError(f"no answer in {PATIENCE} s:\n{log.read_text()[-3000:]}")
