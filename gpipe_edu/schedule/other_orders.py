@@ -15,7 +15,7 @@ from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import shown
 
 from .doctor import Problem, ScheduleError
-from .op import MOST_STAGES, Op
+from .op import Op
 from .schedule import Schedule
 
 ZERO_BUBBLE_WORD: Final = re.compile(

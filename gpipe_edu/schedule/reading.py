@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from gpipe_edu.base.bounded import check_brackets, whole_number
-from gpipe_edu.base.words import shown
+from gpipe_edu.base.bounded import whole_number
 
 from .doctor import Problem, ScheduleError
 from .notation import check_length, check_numbers

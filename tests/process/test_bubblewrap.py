@@ -536,7 +536,7 @@ def swapped(old, new):
 @pytest.mark.parametrize(
     ("change", "opened"),
     [
-        (swapped(["--unshare-all"], ["--unshare-pid", "--unshare-ipc"]), "network"),
+        (swapped(["--unshare-all"], ["--unshare-pid", "--unshare-ipc", "--unshare-uts"]), "network"),
         (swapped(["--remount-ro", "/"], []), "files"),
         (swapped(["--remount-ro", "/proc"], []), "files"),
         (swapped(["--remount-ro", "/"], ["--bind", "/tmp", "/tmp"]), "files"),
