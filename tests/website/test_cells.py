@@ -417,6 +417,13 @@ class TestThePage:
         once_more = open_page()
         assert once_more.cell("second").locator("pre.code").inner_text().strip() == "x + 1"
 
+    def test_stops_a_cell_while_what_is_kept_is_still_read(self, open_page):
+        lesson = open_page(up=False)
+        both = """() => { document.querySelector("section[data-cell=first] [data-do=run]").click();
+                           document.querySelector("#running button").click(); }"""
+        lesson.page.evaluate(both)
+        lesson.stands("first", "stopped")
+
     def test_starts_python_anew_where_somebody_stops_it(self, open_page):
         lesson = open_page(up=False)
         lesson.do("first", "run")

@@ -116,7 +116,9 @@ export function createPython({ hear = () => {}, first } = {}) {
   async function ask(call, given, packages) {
     start();
     if (!worker) throw new Error(PYTHON.folder ? NEEDS_A_SERVER : WITHOUT_PYTHON);
+    const life = lives;
     await ready;
+    if (!worker || life !== lives) throw new Error("stopped"); // while the store was read
     return post(call, given, packages);
   }
 
