@@ -23,6 +23,8 @@ _PACKAGES: Final = [
     ("filelock", "4", True, "your answers and results"),
     ("packaging", "24", True, "this check"),
     ("psutil", "7", True, "exercises"),
+    ("tree-sitter", "0.25", True, "launch scripts"),
+    ("tree-sitter-bash", "0.25", True, "launch scripts"),
     ("matplotlib", "3.10", True, "pictures"),
     ("jupyterlab", "4.2", True, "notebooks"),
     ("ipykernel", "6.29", True, "notebooks"),
@@ -37,8 +39,10 @@ _PACKAGES: Final = [
 _TRIED_BELOW: Final = {"cloudpickle": "3.1.3", "torch": "2.14"}
 """Packages whose private names we use; a newer release may work, but pip should not take it."""
 
-_NOT_IN_A_BROWSER: Final = {"rich", "typer", "filelock", "psutil", "jupyterlab", "ipykernel", "torch"}
-"""What Jupyter in a browser does without: a command line, locks, servers, and PyTorch, which does not run there."""
+_NOT_IN_A_BROWSER: Final = {
+    *("rich", "typer", "filelock", "psutil", "tree-sitter", "tree-sitter-bash", "jupyterlab", "ipykernel", "torch")
+}
+"""What Jupyter in a browser does without: a command line, locks, scripts, servers, and PyTorch, which does not run there."""
 
 
 class Requirement(NamedTuple):

@@ -138,7 +138,7 @@ class _Packer:
     def note(self, code: types.CodeType) -> None:
         """Remember the source for messages, and the code for the digest."""
         lines = linecache.getlines(code.co_filename)
-        if lines and not is_in_a_library(code.co_filename):  # a decorator of Python's or PyTorch's brings such code along
+        if lines and not is_in_a_library(code.co_filename):  # whose decorators bring such code along
             self.sources[code.co_filename] = "".join(lines)
         for part in _codes(code):
             plain = [_as_text(const) for const in part.co_consts if not isinstance(const, types.CodeType)]

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from benchmarks.gpu.run import PARTS, TOTAL, run
 from benchmarks.gpu.sizes import SMALL
+from tests.processes import runs, until
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_a_part_that_hangs_is_killed_with_all_it_started_and_named_and_the_other
     assert hung["ended"] == "ended at its limit of 15 s"
     assert "before it hangs" in hung["printed"]
     (child,) = (each["text"] for each in hung["findings"] if each["kind"] == "figure")
-    assert not psutil.pid_exists(int(child)) or psutil.Process(int(child)).status() == psutil.STATUS_ZOMBIE
+    until(lambda: not runs(int(child)))
     assert "| part_that_hangs | the whole part | **does not hold** | ended at its limit of 15 s, after " in page
     assert "What part_that_hangs printed last:" in page
     assert "not at their end: part_that_hangs (ended at its limit of 15 s)" in capfd.readouterr().out

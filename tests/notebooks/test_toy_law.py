@@ -94,7 +94,6 @@ FREE = {
         "09/bey-ledger-read",
         "less than half the bytes",
     ): "nothing recomputed: K micro-batches instead of M, whatever r is",
-    ("09/bey-interleaved-read", "about V times as many"): "messages",
     ("09/bey-interleaved-read", "5.5 whole ones"): "nothing recomputed: a count of what is in flight",
     ("docs/published_runs", "62 and 64 % too high"): "planned for the runs as they were",
     ("09/breadth-first", "16 half-size activations"): "nothing recomputed: a count of what is in flight",

@@ -94,7 +94,7 @@ def test_what_runs_of_it_takes_the_times_that_are_typed(judge):
         ("", "has no ops"),
         ("-\n-", "has no ops"),
         ("F0 " * (MOST_OPS + 1), f"The box has {MOST_OPS + 1} ops, and takes up to {MOST_OPS}."),
-        ("F0@999999999 B0@999999999", "is stage 999999999, but no op is stage 0"),
+        ("F0@999999999 B0@999999999", "is beyond the 4,096 stages and 65,536 micro-batches that a text may name"),
     ],
 )
 def test_what_cannot_be_drawn_is_told(judge, rows, words):
