@@ -80,12 +80,24 @@ def not_sharded(modules: Iterable[nn.Module]) -> None:
         )
 
 
+def a_sequential(net: object) -> nn.Sequential:
+    """`net`, if it is an nn.Sequential. Raises TypeError otherwise, which says how to make one of it."""
+    if isinstance(net, nn.Sequential):
+        return net
+    how = "give nn.Sequential(*net), if each layer takes what the one before it gives"
+    if not isinstance(net, (list, tuple, nn.ModuleList)):
+        how = (
+            "put its parts in a row in which each takes what the one before it gives: nn.Sequential(embedding, "
+            "*blocks, head), with the loss outside. docs/at_work.md does so with whole models"
+        )
+    raise TypeError(
+        f"net is a {type(net).__name__}; it must be an nn.Sequential, whose layers can be cut into stages: {how}"
+    )
+
+
 def plain_sequential(net: object) -> nn.Sequential:
     """`net`, if running its layers one after another is all that it does. Raises TypeError or ValueError otherwise."""
-    if not isinstance(net, nn.Sequential):
-        raise TypeError(
-            f"net is a {type(net).__name__}; it must be an nn.Sequential, whose layers can be cut into stages"
-        )
+    net = a_sequential(net)
     own = {
         "a forward": type(net).forward is not nn.Sequential.forward or "forward" in net.__dict__,
         "parameters": any(weight is not None for weight in net._parameters.values()),

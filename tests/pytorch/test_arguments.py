@@ -20,8 +20,9 @@ def four():
 @each(
     "kind, telling, make",
     [
-        (TypeError, "nn.Sequential", lambda: GPipe(nn.Linear(4, 4), 1, 2)),
-        (TypeError, "nn.Sequential", lambda: GPipe([nn.Linear(4, 4)], 1, 2)),
+        (TypeError, r"Linear; .* an nn.Sequential, .*blocks, head\).*at_work.md", lambda: GPipe(nn.Linear(4, 4), 1, 2)),
+        (TypeError, r"list; .*: give nn.Sequential\(\*net\)", lambda: GPipe([nn.Linear(4, 4)], 1, 2)),
+        (TypeError, r"ModuleList; .*: give nn.Sequential\(\*net\)", lambda: GPipe(nn.ModuleList(bench.mlp()), 2, 2)),
         (ValueError, "stage 0 and in stage 2", lambda: GPipe(nn.Sequential(SHARED, nn.Tanh(), SHARED), 3, 2)),
         (ValueError, "used in stage 0", lambda: GPipe(nn.Sequential(SHARED, SHARED), 2, 2)),
         (ValueError, "8 layers", lambda: GPipe(bench.mlp(), 2, 2, balance=[4, 3])),

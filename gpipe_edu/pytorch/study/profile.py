@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from gpipe_edu.base.validate import whole
-from gpipe_edu.pytorch.guards import known_words
+from gpipe_edu.pytorch.guards import a_sequential, known_words
 from gpipe_edu.pytorch.ledger import Ledger
 from gpipe_edu.pytorch.skip import shelf
 from gpipe_edu.pytorch.values import Value, change, check, differentiable, tensors
@@ -91,9 +91,7 @@ def _number_of_stages(partitions: object) -> int:
 
 def _rounds(net: nn.Sequential, sample: Value, device: torch.device | str | None) -> Iterator[list[LayerProfile]]:
     """Every layer measured once, again and again."""
-    if not isinstance(net, nn.Sequential):
-        raise TypeError(f"net is a {type(net).__name__}; it must be an nn.Sequential")
-    layers = [copy.deepcopy(layer).train().to(device) for layer in net]
+    layers = [copy.deepcopy(layer).train().to(device) for layer in a_sequential(net)]
     sample = change(lambda part: part.to(device), check(sample, "the sample"))
     devices = sorted({part.device.index for part in tensors(sample) if part.is_cuda})
     while True:
