@@ -72,6 +72,7 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     x, y: tensors with N >= 1 samples each; M need not divide N
 
     Small print:
+    - There are M micro-batches at most.
     - Gradients from before the step do not count.
     - Nothing stays for the next call, and no output or graph stays in memory.
     - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may

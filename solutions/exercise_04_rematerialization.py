@@ -222,7 +222,7 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
 
     Small print:
     - Values and gradients are those of the plain stages, dropout included, in this step
-      and in the next ones.
+      and in the next ones, and of the same type.
     - Several inputs may go forward before the first comes back.
     - After the backward nothing is kept.
     - Under `torch.no_grad()` nothing is kept at all, and no graph is built.

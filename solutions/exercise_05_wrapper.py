@@ -169,8 +169,8 @@ ge.compare(
 class MyGPipe(nn.Module):
     """`net` as a pipeline: pipe(x) equals net(x), and a backward gives net's gradients.
 
-    A mini-batch is cut into M micro-batches: runs of neighbours, in order, with sizes
-    that differ by at most one. If it has N < M samples, it is cut into N.
+    A mini-batch is cut into M micro-batches: runs of neighbours, in order. If it has
+    N < M samples, it is cut into N.
 
     net: an nn.Sequential
     balance: as in `cut`
@@ -179,6 +179,7 @@ class MyGPipe(nn.Module):
         "never": none
 
     Small print:
+    - The sizes of micro-batches differ by one sample at most.
     - A layer in several places of `net` counts each time. It has no weights.
     - The parameters are those of net itself, and state_dict() has the keys of net's.
     - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.

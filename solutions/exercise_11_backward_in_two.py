@@ -93,7 +93,7 @@ class Block(ref.Layer):
     - The block keeps nothing of its micro-batches.
     - No argument is changed, not even `saved` and `left`.
     - Between two mini-batches an optimizer writes new numbers into the params.
-    - Any of these numbers may be 0, and n or f may be 1.
+    - Any of these numbers may be 0, and n or f may be 1. All are float64.
     - Using the engine's own Linear or norms is an error in this exercise.
     """
 

@@ -79,6 +79,7 @@ def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
 
     Small print:
     - The messages arrive in the order in which they were sent.
+    - Sums stay float64.
     - `pieces` and its arrays may be overwritten.
     - D may be 1. Then there is no neighbour.
     - Nothing is sent in any other way.
@@ -157,6 +158,7 @@ def zero1_step(
     - `state` is the same dict for the whole training. It is passed to `adam` as it is,
       and only `adam` writes into it.
     - Both lists and their arrays may be overwritten.
+    - Numbers stay float64.
     """
     ### BEGIN SOLUTION
     weights, gradients = list(weights), list(gradients)

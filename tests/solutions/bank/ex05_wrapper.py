@@ -457,6 +457,13 @@ for slip, name, *texts in (
     ("order", "LastFirst", ORDER, ORDER.replace("(t - k, k)", "(M - 1 - t + k, k)")),
     ("skips-a-stage", "OneTickTooFew", ORDER, ORDER.replace("K - 1", "K - 2")),
     ("chunk", "Chunks", PIECES, "list(torch.chunk(x, self.M))"),
+    ("chunk", "SplitsByTheSizeRoundedUp", PIECES, "list(x.split(-(-len(x) // self.M)))"),
+    (
+        "too-large",
+        "TheRestGoesIntoTheLast",
+        PIECES,
+        "list(x.tensor_split([m * max(1, len(x) // self.M) for m in range(1, min(self.M, len(x)))]))",
+    ),
     ("too-many-pieces", "SplitsBySize", PIECES, "list(x.split(max(1, len(x) // self.M)))"),
     ("empty-piece", "KeepsEmptyPieces", PIECES, "split_batch(x, self.M)"),
     ("not-cut", "NeverCuts", PIECES, "[x]"),

@@ -31,6 +31,9 @@ _TRAPS: Final[Traps] = {
     "TypeError: 'Tensor' object is not callable": "called-too-early",
 }
 
+_ROUNDED: Final = 1e-3
+"""How far off numbers are, at most, that had another type on the way."""
+
 
 @dataclass(frozen=True)
 class CheckpointedStep:
@@ -170,8 +173,8 @@ def _about_the_forward(step: CheckpointedStep) -> Signs:
     rows = _rows(step.truth.output, step.output)
     yield Sign("skipped", step.ran.skipped, "all layers", "some never ran")
     yield Sign("other-order", not step.ran.whole, *rows)
-    yield Sign("rounded", not _same_values(step) and _same_values(step, 1e-3), *rows)
-    yield Sign("other-output", not _same_values(step), *rows)
+    yield Sign("rounded", not _same_values(step) and _same_values(step, _ROUNDED), *rows)
+    yield Sign("other-output", not _same_values(step, _ROUNDED), *rows)
     yield Sign("twice-forward", step.ran.twice, "each layer once", "some layers twice")
     yield Sign("lists-changed", not came.same_lists)
 
@@ -215,7 +218,8 @@ def _about_dropout(step: CheckpointedStep, case: Case) -> Signs:
 
 def _about_gradients(step: CheckpointedStep) -> Signs:
     yield Sign("no-input-gradient", step.asked.follow and step.came.dx is None, "x.grad", "None")
-    yield Sign("other-gradient", not step.error < 1e-9, came=f"off by {percent(step.error)}")
+    off = 1e-9 if _same_values(step) else _ROUNDED
+    yield Sign("other-gradient", not step.error < off, came=f"off by {percent(step.error)}")
 
 
 def _evaluate(exam: Exam, question: CheckpointQuestion, dy: Array) -> None:
@@ -229,7 +233,9 @@ def _about_evaluation(step: CheckpointedStep) -> Signs:
     yield Sign("grad-mode", not came.grad_mode_kept)
     yield Sign("graph-in-evaluation", came.has_graph, "no graph", "requires_grad=True")
     yield _leak(step)
-    yield Sign("other-in-evaluation", len(step.ran.first) != layers or not step.ran.whole or not _same_values(step))
+    right = len(step.ran.first) == layers and step.ran.whole and _same_values(step, _ROUNDED)
+    yield Sign("other-in-evaluation", not right)
+    yield Sign("rounded", not _same_values(step))
     yield Sign("mode-changed", not came.same_modes)
 
 

@@ -135,7 +135,9 @@ def signs(calls: LayerCalls) -> Signs:
 def cut_anew(calls: LayerCalls, before: int) -> Sign:
     """Whether the cut of an earlier mini-batch, of `before` samples, was used again."""
     entered = len(calls.pieces)
-    kept = entered == min(before, calls.M) < calls.count
+    largest = -(-calls.N // calls.M)
+    as_chunks = entered == -(-calls.N // largest)  # so few for another reason, which `signs` tells
+    kept = entered == min(before, calls.M) < calls.count and not as_chunks
     expected, came = plural(calls.count, "micro-batch"), str(entered)
     return Sign("M-changed", kept, expected, came, words={"before": before})
 
@@ -169,6 +171,7 @@ def _about_sizes(calls: LayerCalls) -> Signs:
     pieces, count, cuts = calls.pieces, calls.count, _cut_in_words(calls)
     sizes = [len(piece) for piece in pieces]
     yield Sign("not-cut", len(pieces) == 1 < count, *cuts)
+    yield Sign("too-large", max(sizes) > -(-calls.N // count), *cuts)
     yield Sign("too-many-pieces", len(pieces) > count, *cuts)
     yield Sign("chunk", len(pieces) < count or max(sizes) - min(sizes) > 1, *cuts)
     yield Sign("dealt", any(b - a != 1 for piece in pieces for a, b in pairwise(piece)))

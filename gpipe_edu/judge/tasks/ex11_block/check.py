@@ -223,7 +223,9 @@ def _beliefs_about_I(dx: Array, truth: Inside, params: Mapping[str, Array]) -> I
     d = truth.du * scale
     inside, less = norm(d), x_hat.shape[1] / (x_hat.shape[1] - 1)
     own, of_all = (d * x_hat).mean(axis=1, keepdims=True), (d * x_hat).mean()
-    yield Sign("rounded", _near(dx, truth.dx, 1e-5))
+    if _near(dx, truth.dx, 1e-5):
+        yield Sign("rounded")
+        return
     slopes = {"no-tanh": [np.ones_like(t)], "tanh-slope": [1 - np.tanh(t) ** 2, 1 - t, t, 1 - truth.z**2, t**2 - 1]}
     beliefs = [
         Belief("no-residual", (inside,)),
@@ -266,7 +268,9 @@ def _beliefs_about_W(name: str, grads: dict[str, Any], truth: Inside, scale: Arr
     """What is wrong with the gradient of `name`."""
     right, n = truth.grads, len(truth.x)
     x_hat, u, dz, dt, du = truth.x_hat, truth.u, truth.dz, truth.dt, truth.du
-    yield Sign("rounded", _near(grads[name], right[name], 1e-5))
+    if _near(grads[name], right[name], 1e-5):
+        yield Sign("rounded")
+        return
     yield Sign("no-gradient", not np.any(grads[name]))
     yield Sign("mean-over-samples", _near(grads[name], right[name] / n))
     by_name: dict[str, list[Belief]] = {

@@ -108,7 +108,9 @@ def _about_the_sums(
     def sign(slip: str, shows: bool = True) -> Sign:
         return Sign(slip, shows, expected=expected, came=came)
 
-    yield sign("rounded", all(one < 1e-5 for one in off.values()))
+    if all(one < 1e-5 for one in off.values()):
+        yield sign("rounded")
+        return
     found = [one for one in shares.values() if one is not None]
     known, full = len(found) == len(places), {place: is_all(one, 1) for place, one in shares.items()}
     yield sign("averaged", all(is_all(shares[place], 1 / D) for place in places))

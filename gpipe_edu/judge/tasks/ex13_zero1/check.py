@@ -197,7 +197,9 @@ def _about_the_weights(found: Sequence[Any], rank: int, step: _Step) -> Signs:
     def sign(slip: str, shows: bool = True) -> Sign:
         return Sign(slip, shows, expected=expected, came=came)
 
-    yield sign("rounded", all(new))
+    if all(new):
+        yield sign("rounded")
+        return
     yield sign("own-piece-old", old[rank])
     only = sum(new) == 1 and new[rank]
     yield sign("no-gather", only and all(one for q, one in enumerate(old) if q != rank))
