@@ -59,7 +59,8 @@ def clock(K: int, M: int) -> list:
 
     Small print:
     - Within a tick, the pairs may be in any order.
-    - Any other form that gives the ticks in order is as good as a list.
+    - Any other form that gives the ticks in order is as good as a list, and so is a
+      dict that has them by number, counted from 0.
     """
     ### BEGIN SOLUTION
     return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]

@@ -2,7 +2,7 @@
 
 A caller goes over an answer once, in order, and computes with its numbers. So a list, a tuple, an array and a generator
 are as good as each other, and so are 2, NumPy's 2 and True. A set, which has no order, and a dict or a text, whose
-items are of another kind, are not.
+items are of another kind, are not. But ticks and rows are asked for by number, and a dict may have them by number.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from gpipe_edu.schedule import Op, Schedule
 def gather(value: Any, deep: int = 1) -> Any:
     """In the learner's process: the value with lists for all that gives its items in order, `deep` levels down."""
     return [gather(item, deep - 1) for item in value] if deep and gives_items(value) else value
+
+
+def by_number(value: Any) -> Any:
+    """In the learner's process: a dict whose keys are 0, 1, 2 and so on as the list that it stands for."""
+    if not isinstance(value, dict) or not all(map(is_whole, value)) or {*value} != {*range(len(value))}:
+        return value
+    return [value[number] for number in range(len(value))]
 
 
 class HandedOutAgain(Exception):

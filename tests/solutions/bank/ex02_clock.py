@@ -24,6 +24,11 @@ def a_loop_is_a_pipeline(K, M):
     return [[(m, k)] for m in range(M) for k in range(K)]
 
 
+@BANK.wrong("not-ticks")
+def the_tick_of_each_pair(K, M):
+    return {(m, k): m + k for m in range(M) for k in range(K)}
+
+
 @BANK.wrong("one-list")
 def one_list_for_all_ticks(K, M):
     ticks = [[]] * (M + K - 1)
@@ -69,7 +74,8 @@ changed("flat", "all_pairs_in_one_list", "[[(t", "[pair for tick in [[(t", "- 1)
 changed("twice", "steady_state_padded", "(t - k, k)", "(min(max(t - k, 0), M - 1), k)", " if 0 <= t - k < M", "")
 changed("not-pairs", "only_micro_batches", "(t - k, k)", "t - k")
 changed("not-pairs", "sets_of_a_pair", "(t - k, k)", "{t - k, k}")
-changed("not-ticks", "a_dict_of_ticks", "[[(t", "{t: [(t", "- 1)]", "- 1)}")
+changed("not-ticks", "a_dict_of_ticks_from_one", "[[(t", "{t + 1: [(t", "- 1)]", "- 1)}")
+changed("", "a_dict_of_ticks", "[[(t", "{t: [(t", "- 1)]", "- 1)}")
 changed("idle-stages", "no_more_stages_than_micro_batches", "range(K)", "range(min(K, M))")
 changed("only-small", "never_more_than_64", "K, M):", "K, M):\n    M = min(M, 64)")
 changed("", "an_array_for_each_tick", "[(t", "np.array([(t", "< M]", "< M])")

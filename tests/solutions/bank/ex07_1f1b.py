@@ -26,6 +26,7 @@ def by_rule(K, M):
 
 
 changed = partial(BANK.changed, of=by_rule)
+changed("", "a_dict_of_rows", "return rows", "return dict(enumerate(rows))")
 changed("no-warm-up", "alternates_from_the_start", "K - 1 - k", "0")
 changed("same-warm-up", "everybody_warms_up_alike", "K - 1 - k", "K - 1")
 changed("one-more", "one_too_many", "K - 1 - k", "K - k")
