@@ -8,15 +8,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from gpipe_edu.judge.exercise import find_exercise
 from gpipe_edu.process.enclosure import SANDBOX
 from gpipe_edu.process.probes import Confinement
-from gpipe_edu.teaching.commands.grade import _of_nobody
-from gpipe_edu.teaching.grading import grade, submissions
+from gpipe_edu.teaching.grading import grade, marks_tables, submissions
+from gpipe_edu.teaching.grading.marks import Mark
 from tests import preloaded
 from tests.amount import third, whole
 from tests.processes import ROOT, running
@@ -250,20 +249,42 @@ def test_one_notebook_shows_its_own_report(classroom):
 
 
 @pytest.mark.parametrize(
-    ("class_states", "said"),
+    ("class_states", "asked", "left_out"),
     [
-        (
-            [("right", "missing", "missing"), ("missing", "unwritten", "missing")],
-            "Nobody handed in 1 task of 3; --tasks a,b leaves out what would count 0 for everyone.",
-        ),
-        ([("right", "wrong", "right"), ("missing", "missing", "missing")], ""),
-        ([("missing", "missing", "missing")], ""),
-        ([], ""),
+        ([("right", "missing", "missing"), ("missing", "unwritten", "missing")], "", "c"),
+        ([("right", "missing", "missing"), ("missing", "missing", "missing")], "c", "b"),
+        ([("right", "missing", "missing"), ("missing", "missing", "missing")], "abc", ""),
+        ([("right", "wrong", "right"), ("missing", "missing", "missing")], "", ""),
+        ([("missing", "missing", "missing")], "", ""),
+        ([], "", ""),
     ],
 )
-def test_tasks_that_nobody_has_handed_in_are_named_with_what_leaves_them_out(class_states, said):
-    rows = [{key: SimpleNamespace(state=one) for key, one in zip("abc", row, strict=True)} for row in class_states]
-    assert _of_nobody(SimpleNamespace(marks=dict(enumerate(rows)))) == said
+def test_tasks_that_nobody_has_handed_in_count_for_nobody_unless_they_were_asked_for(class_states, asked, left_out):
+    rows = [{key: Mark(key, one, 0.0) for key, one in zip("abc", row, strict=True)} for row in class_states]
+    given = grade.Class(dict(enumerate(rows)), (), None, {})
+    found = grade.leave_out(given, asked)
+    assert found.left_out == tuple(left_out)
+    assert [list(row) for row in found.marks.values()] == [[key for key in "abc" if key not in left_out] for _ in rows]
+    words = marks_tables.words_for_left_out(found)
+    assert words.startswith(f"Nobody handed in {len(left_out)} other task" if left_out else "")
+    assert bool(words) == bool(left_out)
+
+
+def test_a_mark_that_a_person_has_set_is_not_left_out():
+    marks = {"ada": {"a": Mark("a", "passed", 1.0), "b": Mark("b", "missing", 2.0), "c": Mark("c", "missing", 0.0)}}
+    assert grade.leave_out(grade.Class(marks, (), None, {}), "").left_out == ("c",)
+
+
+def test_a_class_that_was_given_two_tasks_has_points_of_these(tmp_path):
+    for name, answer in (("ada", CLOCK), ("bo", LOOP)):
+        hand_in(tmp_path / "in" / name / BOOK, answered({"ex02/clock": answer}))
+    said = run(tmp_path / "in", "--out", tmp_path / "out")
+    assert "Nobody handed in 21 other tasks, which count for nobody; --tasks names what was asked for." in said
+    assert [(row["total"], row["of"]) for row in table(tmp_path / "out" / "marks.csv")] == [("2", "5"), ("0", "5")]
+    page = (tmp_path / "out" / "class.html").read_text(encoding="utf-8")
+    assert page.count("<tr>") == 2
+    assert "Nobody handed in 21 other tasks" in page
+    assert "2 of 5 points" in (tmp_path / "out" / "feedback" / "ada.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +29,7 @@ def run(
         "marks"
     ),
     one: Annotated[bool, typer.Option("--one", help="HAND-INS is one notebook: show its report.")] = False,
-    tasks: Tasks = "",
+    tasks: Annotated[str, typer.Option(help="Such as 02,07 or ex02/clock. Default: all that were handed in.")] = "",
     roster: Annotated[
         Path | None, typer.Option(help="A CSV of participants, or a gradebook; its columns come back.")
     ] = None,
@@ -53,9 +53,10 @@ def run(
             keys = grade.tasks_of(tasks)
             if trust and container:
                 raise ValueError("--trust means unconfined, and --in in a container; give one of them")
-            if points:
-                marks.set_points(by_hand.read_points(points, keys))
+            given = by_hand.read_points(points, keys) if points else {}
+            marks.set_points(given)
             deadlines = late.read_deadlines(points) if points else {}
+            asked = keys if tasks.strip() else (*given, *deadlines)
 
             def wish() -> grade.Wish:
                 """To be called last: building an image takes minutes, and typing errors are reported before that."""
@@ -66,7 +67,7 @@ def run(
                 return _one(place, wish)
             if column and not roster:
                 raise ValueError("--column is one of the roster's; give --roster, too")
-            return _class(submissions.find(place, student, out), out, wish, deadlines, roster, column)
+            return _class(submissions.find(place, student, out), out, wish, deadlines, roster, column, asked)
     finally:
         orphans.end()
 
@@ -78,6 +79,7 @@ def _class(
     deadlines: Mapping[str, late.Deadline],
     roster: Path | None,
     column: str,
+    asked: Collection[str],
 ) -> int:
     who = read_roster(roster, list(handed_in.students), handed_in.numbers) if roster else None
     target = platform_gradebook.find_target(who, column) if who else None
@@ -87,26 +89,14 @@ def _class(
         say(late.clocks(handed_in))
     for note in handed_in.notes:
         say(f"  {note}")
-    graded, told = _grade_all(handed_in, out, wish(), who, target)
+    graded, told = _grade_all(handed_in, out, wish(), who, target, asked)
     say(f"Marks are in {out}: marks.csv, answers.csv, class.html, feedback/, marks.json, passed_over.txt.")
-    for sentence in filter(None, (*told, _of_nobody(graded))):
+    for sentence in filter(None, (*told, marks_tables.words_for_left_out(graded))):
         say(sentence)
     if graded.complete:
         return 0
     say("Some answers could not be judged, and have no mark: see answers.csv. The same command tries them again.")
     return 2
-
-
-def _of_nobody(graded: grade.Class) -> str:
-    """What is said about tasks that nobody has handed in, as when one exercise of many was homework."""
-    rows = list(graded.marks.values())
-    wanted = [key for key in rows[0] if any(row[key].state != "missing" for row in rows)] if rows else []
-    if not wanted or len(wanted) == len(rows[0]):
-        return ""
-    return (
-        f"Nobody handed in {plural(len(rows[0]) - len(wanted), 'task')} of {len(rows[0])}; --tasks {','.join(wanted)} "
-        "leaves out what would count 0 for everyone."
-    )
 
 
 def _grade_all(
@@ -115,12 +105,13 @@ def _grade_all(
     wish: grade.Wish,
     who: Roster | None,
     target: platform_gradebook.Target | None,
+    asked: Collection[str],
 ) -> tuple[grade.Class, list[str]]:
     """Grade, and write all files; returns what was made for a platform, too. Raises ValueError if a disk is full."""
     from gpipe_edu.teaching.grading import feedback_pages  # loads the charts
 
     try:
-        graded = feedback_pages.write(out, grade.grade(handed_in, out, wish, say))
+        graded = feedback_pages.write(out, grade.leave_out(grade.grade(handed_in, out, wish, say), asked))
         marks_tables.write(out, graded, who)
         told = [platform_gradebook.write_gradebook(out, graded, who, target)] if who and target else []
     except OSError as error:

@@ -27,7 +27,7 @@ from gpipe_edu.view.html import fill
 
 from .grade import Class
 from .marks import STATES, Mark, number, points
-from .marks_tables import total
+from .marks_tables import total, words_for_left_out
 from .platform_gradebook import write_feedback
 from .submissions import file_name
 
@@ -184,7 +184,8 @@ def _by_task(graded: Class) -> str:
         )
     seen = [state for state in STATES if any(counts[state] for counts in rows.values())]
     legend = "".join(f'<span><i style="background:{_COLOURS[s]}"></i>{s}: {escape(STATES[s])}</span>' for s in seen)
-    return f'<table>{"".join(lines)}</table><p class="key">{legend}</p>'
+    told = f'<p class="quiet">{escape(words)}</p>' if (words := words_for_left_out(graded)) else ""
+    return f'<table>{"".join(lines)}</table><p class="key">{legend}</p>{told}'
 
 
 def _slips(graded: Class, wanted: Callable[[Mark], bool]) -> list[tuple[str, str, list[Finding]]]:

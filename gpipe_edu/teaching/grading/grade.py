@@ -7,7 +7,7 @@ on how often grading was interrupted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -50,18 +50,32 @@ class Wish(NamedTuple):
 class Class(NamedTuple):
     """marks: by student, then by task. seeds: those that all answers except late ones were judged with.
 
-    alike: by student, then by task, who else has handed in the very same text.
+    alike: by student, then by task, who else has handed in the very same text. left_out: the tasks that nobody has
+    handed in, and that nobody was asked for.
     """
 
     marks: dict[str, dict[str, Mark]]
     seeds: tuple[int, ...]
     handed_in: HandedIn
     alike: dict[str, dict[str, list[str]]]
+    left_out: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
         """Whether every answer has been judged."""
         return all(mark.points is not None for row in self.marks.values() for mark in row.values())
+
+
+def leave_out(graded: Class, asked: Collection[str]) -> Class:
+    """The marks without the tasks that nobody has handed in, but those that were asked for: what is left out takes
+    points from nobody. A class that has handed in nothing stays as it is."""
+    rows = graded.marks.values()
+    there = {key for row in rows for key, one in row.items() if one.state != "missing" or one.points}
+    if not there:
+        return graded
+    kept = there.union(asked)
+    marks = {name: {key: one for key, one in row.items() if key in kept} for name, row in graded.marks.items()}
+    return graded._replace(marks=marks, left_out=tuple(key for key in next(iter(rows)) if key not in kept))
 
 
 def tasks_of(wanted: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpipe_edu.base.atomic_write import write_whole
+from gpipe_edu.base.words import plural
 from gpipe_edu.judge.exercise import all_exercises
 
 from .grade import Class
@@ -61,6 +62,17 @@ def total(row: Mapping[str, Mark]) -> float | None:
     """The points of a student; None if something could not be judged."""
     found = [one.points for one in row.values()]
     return None if any(one is None for one in found) else round(sum(one or 0.0 for one in found), 2)
+
+
+def words_for_left_out(graded: Class) -> str:
+    """What is said of tasks that nobody has handed in, as when one exercise of many was homework; "" if there are
+    none."""
+    if not (count := len(graded.left_out)):
+        return ""
+    return (
+        f"Nobody handed in {plural(count, 'other task')}, which count{'s' if count == 1 else ''} for nobody; --tasks "
+        "names what was asked for."
+    )
 
 
 def safe(text: str) -> str:
