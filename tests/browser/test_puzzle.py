@@ -87,6 +87,23 @@ def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab):
     assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")
 
 
+def test_a_solved_board_stays_until_the_keys_that_run_the_cell_are_pressed_twice(lab):
+    page = opened(lab, "stays", levels=0)
+    page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+    page.focus(".gp-chip")
+    typed(page, "F0@0 F0@1 F0@2 B0@2 B0@1 B0@0")
+    says(page, "Solved with makespan 6")
+    runs = "() => jupyterapp.shell.currentWidget.content.widgets[0].model.executionCount"
+    was = page.evaluate(runs)
+    page.focus(".gp-solved button")  # in a field for text JupyterLab takes no keys that run the cell
+    page.keyboard.press("Control+Enter")
+    says(page, "press the keys once more")
+    assert (page.evaluate(runs), rows(page)) == (was, "6")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function(f"(was) => ({runs})() > was", arg=was)
+    assert chrome.our_problems(page) == []
+
+
 def test_1f1b_by_keyboard_alone_typed_and_carried(lab):
     page = opened(lab, "rows")
     page.focus(".gp-chip")

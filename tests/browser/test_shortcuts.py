@@ -27,7 +27,7 @@ def test_the_keys_that_run_a_cell_do_so_from_anywhere_in_a_widget(lab, place):
     code, there = PLACES[place]
     page = lab.run_all(f"run-{place}", code, "1", given_back=place == "question")
     page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
-    for key, then in (("Control+Enter", 0), ("Shift+Enter", 1)):
+    for key, then in (("Control+Enter", 0), ("Shift+Enter" if place == "question" else "Alt+Enter", 1)):
         page.wait_for_selector(f".jp-OutputArea-output:not(.of-before) {there}", state="attached")
         page.evaluate("() => document.querySelector('.jp-OutputArea-output').classList.add('of-before')")
         was = page.evaluate(RUNS)
@@ -38,6 +38,29 @@ def test_the_keys_that_run_a_cell_do_so_from_anywhere_in_a_widget(lab, place):
         page.keyboard.press(key)
         page.wait_for_function(f"(was) => ({RUNS})() > was", arg=was)
         page.wait_for_function("(then) => jupyterapp.shell.currentWidget.content.activeCellIndex === then", arg=then)
+    assert chrome.our_problems(page) == []
+
+
+@pytest.mark.parametrize("place", ["play", "slider", "puzzle"])
+def test_shift_enter_in_a_widget_goes_on_to_the_next_cell_and_runs_nothing_again(lab, place):
+    code, there = PLACES[place]
+    page = lab.run_all(f"on-{place}", code, "2", "3")
+    page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    page.wait_for_selector(there, state="attached")
+    page.evaluate("(there) => document.querySelector(there).classList.add('of-before')", there)
+    was = page.evaluate(RUNS)
+    page.click(there)
+    page.wait_for_function("() => jupyterapp.shell.currentWidget.content.activeCellIndex === 0")
+    page.focus(there)
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_function("() => jupyterapp.shell.currentWidget.content.activeCellIndex === 1")
+    page.keyboard.press("Shift+Enter")  # the second runs the cell that it went on to
+    page.wait_for_function("() => jupyterapp.shell.currentWidget.content.activeCellIndex === 2")
+    page.wait_for_function(
+        "(was) => jupyterapp.shell.currentWidget.content.widgets[1].model.executionCount > was", arg=was + 1
+    )
+    assert page.evaluate(RUNS) == was
+    assert page.locator(f"{there}.of-before").count() == 1
     assert chrome.our_problems(page) == []
 
 

@@ -56,7 +56,7 @@ export function render({ model, el }) {
   for (const [name, handler] of Object.entries(handlers)) model.on(name, handler);
   app.reply(model.get("payload"));
   for (const name of ["theme", "zoom", "cursor", "selected"]) app.state(name, model.get(name));
-  const stopPassing = passOn(el);
+  const stopPassing = passOn(el, { goesOn: true });
   bringIntoView(el);
   return () => {
     for (const [name, handler] of Object.entries(handlers)) model.off(name, handler);

@@ -71,7 +71,7 @@ export function render({ model, el }) {
   });
   model.on("change:answer", show);
   show();
-  const stopPassing = passOn(host);
+  const stopPassing = passOn(host, { goesOn: true });
   el.append(host);
   return () => {
     clearTimeout(timer);

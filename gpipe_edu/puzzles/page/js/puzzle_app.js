@@ -12,6 +12,7 @@ import { createPalette } from "./puzzle_palette.js";
 import { figuresMarkup, frameMarkup, levelMarkup, levelsMarkup, proofWords, saidMarkup, solvedMarkup, whyMarkup } from "./puzzle_panel.js";
 import { createRun } from "./puzzle_run.js";
 
+const EMPTIES = "This level is recorded as solved, but the board would be empty if the cell ran again; press the keys once more to run it.";
 const SLOW = { finish: "Looking for a way …", prove: "Searching; this can take ten seconds …", run: "Training with your schedule …" };
 const RAN = {
   true: "Your schedule has trained a model, with the gradients of one device; below it stands beside its plan",
@@ -19,7 +20,7 @@ const RAN = {
 };
 
 /** send(message): to Python; it raises without a kernel. silent: what is said where no answer comes for a while.
- * Returns {show(answer), theme(name), destroy()}. */
+ * Returns {show(answer), theme(name), mayRun(), destroy()}. */
 export function createPuzzle(host, offer, send, silent = SILENT) {
   const mark = `gp${Math.random().toString(36).slice(2, 9)}`;
   host.classList.add("ge-gantt", "ge-puzzle");
@@ -29,6 +30,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
   let state = null;
   let serial = 0;
   let waiting = 0; // the timer that runs while an answer is due
+  let warned = false; // that the solved board goes when the cell runs again
   let last = null; // what was done last, to know where the focus belongs
 
   const board = createBoard(part("gp-board"), {
@@ -67,6 +69,7 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
   /** Asks Python. Every answer says what it is for; without one for a while, the page says why that may be. */
   function act(command, details = {}) {
     serial += 1;
+    warned = false;
     last = { command, details };
     clearTimeout(waiting);
     try {
@@ -268,6 +271,13 @@ export function createPuzzle(host, offer, send, silent = SILENT) {
       if (answer.did === "open" && answer.accepted) host.querySelector("[data-open]").value = "";
     },
     theme: (name) => (host.dataset.theme = name),
+    /** Whether the cell may run again: a board that is not finished comes back then, but of a solved one only the record. */
+    mayRun() {
+      const known = warned || !state?.solved;
+      if (!known) say(EMPTIES, "note");
+      warned = true;
+      return known;
+    },
     destroy() {
       clearTimeout(waiting);
       run.end();

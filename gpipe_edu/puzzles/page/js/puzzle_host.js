@@ -13,7 +13,7 @@ export function render({ model, el }) {
   model.on("change:theme", theme);
   theme();
   answer();
-  const stopPassing = passOn(el);
+  const stopPassing = passOn(el, { goesOn: true, mayRun: puzzle.mayRun });
   bringIntoView(el);
   return () => {
     model.off("change:answer", answer);
