@@ -47,3 +47,54 @@ def test_a_reopened_notebook_shows_its_chart_and_the_committed_answer(lab):
     assert "33" in page.inner_text(".ge-figures")
     assert "Error displaying widget" not in page.inner_text(".jp-Notebook")
     assert page.evaluate("() => jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.length") == 1
+
+
+CLOCK = """def clock(K, M):
+    return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]"""
+SETTINGS = "@jupyterlab/docmanager-extension:plugin"
+TYPED = """() => {
+  const [cell] = jupyterapp.shell.currentWidget.content.widgets.slice(-1);
+  cell.model.sharedModel.setSource("# typed a moment ago");
+}"""
+CLEAN = "() => !jupyterapp.shell.currentWidget.context.model.dirty"
+
+
+@pytest.fixture
+def without_autosave(lab):
+    """JupyterLab does not save by itself."""
+
+    def toggle():
+        lab.page.evaluate("() => jupyterapp.commands.execute('docmanager:toggle-autosave')")
+        lab.page.wait_for_timeout(200)
+
+    yield toggle
+    toggle()
+
+
+def refreshed(lab, name):
+    lab.page.goto(f"{lab.address}/doc/tree/lab/{name}.ipynb?token={servers.TOKEN}&reset")
+    lab.page.wait_for_selector(".jp-Notebook .jp-Cell")
+    return lab.page
+
+
+def test_a_check_that_has_passed_is_there_after_a_refresh(lab, without_autosave):
+    page = lab.run_all("passed", "1")
+    without_autosave()
+    page = lab.run_all("passed", CLOCK, 'from gpipe_edu.course import check\ncheck("ex02/clock", clock)')
+    page.wait_for_selector(".jp-Notebook >> text=/24 forwards took 9 ticks/")
+    page.wait_for_function(CLEAN)
+    page = refreshed(lab, "passed")
+    page.wait_for_selector(".jp-Notebook >> text=/24 forwards took 9 ticks/")
+
+
+def test_what_is_typed_is_saved_by_itself_every_few_seconds(lab):
+    page = lab.run_all("typed", "1", "")
+    page.wait_for_function(CLEAN)
+    page.evaluate(TYPED)
+    page.wait_for_function(f"() => !({CLEAN})()")
+    page.wait_for_function(CLEAN)
+    page = refreshed(lab, "typed")
+    page.wait_for_selector(".jp-Notebook >> text=typed a moment ago")
+    path = f"{lab.address}/lab/api/settings/{SETTINGS}?token={servers.TOKEN}"
+    known = page.evaluate("async (path) => (await fetch(path)).json()", path)["schema"]["properties"]
+    assert (known["autosave"]["default"], known["autosaveInterval"]["default"]) == (True, 5)
