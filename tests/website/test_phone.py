@@ -29,6 +29,25 @@ def test_the_chart_comes_first_and_is_in_view(address, phone):
         assert frame.locator('[data-do="play"]').inner_text() == "Play"
 
 
+def test_the_first_screen_says_what_it_is_and_has_one_button_and_the_chart(address, phone):
+    phone.goto(f"{address}index.html")
+    frame = phone.frame_locator("iframe.explorer")
+    frame.locator(".ge-base rect").first.wait_for(state="attached")
+    what = (
+        phone.locator("h1 + p"),
+        phone.locator("#begin"),
+        frame.locator(".ge-lanes"),
+        frame.locator('[data-do="play"]'),
+    )
+    boxes = [each.bounding_box() for each in what]
+    ends = [box["y"] + box["height"] for box in boxes]
+    assert all(end <= box["y"] for end, box in zip(ends, boxes[1:], strict=False))
+    assert ends[-1] < 844
+    assert phone.locator("main .button:visible").evaluate_all(
+        "(buttons) => buttons.filter((one) => one.getBoundingClientRect().top < 844).map((one) => one.id)"
+    ) == ["begin"]
+
+
 def test_eight_micro_batches_can_be_told_apart(address, phone):
     phone.goto(f"{address}explorer.html")
     frame = phone.frame_locator("iframe.explorer")
