@@ -42,7 +42,7 @@ _TRIED_BELOW: Final = {"cloudpickle": "3.1.3", "torch": "2.14"}
 _NOT_IN_A_BROWSER: Final = {
     *("rich", "typer", "filelock", "psutil", "tree-sitter", "tree-sitter-bash", "jupyterlab", "ipykernel", "torch")
 }
-"""What Jupyter in a browser does without: a command line, locks, scripts, servers, and PyTorch, which does not run there."""
+"""What Jupyter in a browser does without: a command line, locks, servers, and PyTorch, which does not run there."""
 
 
 class Requirement(NamedTuple):
