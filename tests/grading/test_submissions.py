@@ -227,7 +227,8 @@ def test_who_has_handed_in_no_notebook_is_there_and_told(tmp_path):
     found = find(place)
     assert {name: len(files) for name, files in found.students.items()} == {"ada": 1} | dict.fromkeys(EMPTY, 0)
     assert sorted(note for note in found.notes if "solutions" not in note) == [
-        f"{name}: there is no notebook among the files" for name in EMPTY
+        "bob: no answer can be in answer.pdf; notebooks and Python files are read",
+        *(f"{name}: there is no notebook among the files" for name in EMPTY),
     ]
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         for path in sorted(place.rglob("*")):
@@ -235,6 +236,17 @@ def test_who_has_handed_in_no_notebook_is_there_and_told(tmp_path):
     assert find(tmp_path / "all.zip").students.keys() == found.students.keys()
     with pytest.raises(ValueError, match="there is no notebook"):
         find(lay(tmp_path / "x", "ada/answer.pdf"))
+
+
+def test_what_is_handed_in_beside_a_notebook_and_holds_no_answer_is_told_in_a_line_for_each_student(tmp_path):
+    beside = [f"ada/{name}" for name in ("Report.PDF", "clock.html", "data.csv", "progress.json", "screen.png")]
+    many = [f"bob/page {number}.jpg" for number in range(7)]
+    found = find(lay(tmp_path, f"ada/{BOOK}", *beside, f"bob/{BOOK}", *many, f"cy/{BOOK}", f"cy/{BOOK}.txt"))
+    assert found.notes == [
+        "ada: no answer can be in Report.PDF, clock.html, screen.png; notebooks and Python files are read",
+        "bob: no answer can be in page 0.jpg, page 1.jpg, page 2.jpg, page 3.jpg, page 4.jpg, ...; notebooks and "
+        "Python files are read",
+    ]
 
 
 @pytest.mark.parametrize("ending", [".IPYNB", ".ipynb.txt", ".ipynb.json", " (1).ipynb.txt", ".PY"])

@@ -26,6 +26,11 @@ from gpipe_edu.process import distrusted_files
 _BOOK: Final = re.compile(r"(?P<stem>.+)\.(ipynb(\.txt|\.json)?|py)", re.IGNORECASE | re.DOTALL)
 """A notebook's name, including changes made by browsers and mail programs."""
 
+_DOCUMENT: Final = re.compile(
+    r".+\.(pdf|html?|docx?|odt|rtf|pages|png|jpe?g|heic|webp|rar|7z|tar|t?gz)", re.IGNORECASE | re.DOTALL
+)
+"""A name of what students hand in instead of a notebook; other files, such as a platform's own, are no mistake."""
+
 _MOST_FILES: Final = 200_000
 """Far more than a class has, because one student may hand in thousands. They are listed, not read.
 
@@ -97,6 +102,11 @@ class File(NamedTuple):
 def is_book(file: File) -> bool:
     """Whether it is a notebook, by its name."""
     return _BOOK.fullmatch(file.path.name) is not None
+
+
+def is_document(file: File) -> bool:
+    """Whether a student may take it for the hand-in, by its name."""
+    return _DOCUMENT.fullmatch(file.path.name) is not None
 
 
 def may_answer(file: File) -> bool:

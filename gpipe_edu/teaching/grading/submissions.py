@@ -14,11 +14,12 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from gpipe_edu.base.words import join_words
 from gpipe_edu.course.cut_answer import Answer, cut_answer, may_have
 from gpipe_edu.course.submitted_notebook import Refused, read, refusing
 from gpipe_edu.judge.exercise import Exercise, all_exercises
 
-from .file_listing import UNKNOWN, File, Sent, is_book, list_files, make_unreadable, may_answer, readable
+from .file_listing import UNKNOWN, File, Sent, is_book, is_document, list_files, make_unreadable, may_answer, readable
 from .hand_in_names import Layout, by_expression, detect_layout
 
 _MOST_OF_ONE: Final = 100
@@ -57,11 +58,14 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
         layout = detect_layout(place, files)
     named = [(name, file) for file in files if (name := layout.name_of(file))]
     students: dict[str, list[File]] = defaultdict(list)
+    without_answers: dict[str, list[str]] = defaultdict(list)
     for name, file in named:
         passed_over = name == "solutions" or "solutions" in file.path.parts[:-1]
         if passed_over:
             notes.append(f"{file.path}: solutions are nobody's hand-in, and were passed over")
         if name and name != "solutions":
+            if is_document(file) and not passed_over:
+                without_answers[name].append(file.path.name)
             sent = [file._replace(sent=layout.sent(file))] if may_answer(file) and not passed_over else []
             for member in (name, *layout.others_of(file)):
                 students[member] += sent
@@ -71,6 +75,8 @@ def find(place: Path, student: str = "", out: Path | None = None) -> HandedIn:
         if len(theirs) > _MOST_OF_ONE:
             notes.append(f"{name}: of {len(theirs)} notebooks, the newest {_MOST_OF_ONE} are read")
             students[name] = newest_first(theirs)[:_MOST_OF_ONE]
+    for name, others in without_answers.items():
+        notes.append(f"{name}: no answer can be in {join_words(others, 5)}; notebooks and Python files are read")
     if not any(students.values()):
         raise ValueError(f"there is no hand-in in {place}: {'; '.join(notes[:3])}")
     numbers = {name: number for name, file in named if (number := layout.number_of(file))}
