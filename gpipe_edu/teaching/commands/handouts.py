@@ -16,7 +16,7 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.course.submitted_notebook import Refused, bytes_of, refusing
 from gpipe_edu.teaching.grading import marks_tables
 from gpipe_edu.teaching.grading.submissions import file_name
-from gpipe_edu.teaching.handouts import kit, quiz
+from gpipe_edu.teaching.handouts import kit, quiz, quiz_qti
 from gpipe_edu.teaching.handouts import personal as own
 
 
@@ -87,15 +87,15 @@ def _share_earned(path: Path, asked: list[own.PersonalPuzzle]) -> tuple[float, s
 
 
 def write_quiz(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The GIFT file to write.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The GIFT file to write; QTI where it ends in .zip.")],
     items: Annotated[
         str, typer.Option(help="inventory, a lesson such as 03, or predictions' keys with commas.")
     ] = "inventory",
 ) -> int:
-    """Write predictions as a quiz that Moodle reads (GIFT); inventory are twelve for before and after a unit."""
+    """Write predictions as a quiz for Moodle (GIFT) or Canvas (QTI); inventory: twelve for before and after a unit."""
     with bad_arguments():
-        keys = quiz.keys(items)
-        write_whole(path, quiz.gift(keys, f"gpipe_edu, {items}"))
+        keys, title = quiz.keys(items), f"gpipe_edu, {items}"
+        write_whole(path, quiz_qti.qti(keys, title) if path.suffix.lower() == ".zip" else quiz.gift(keys, title))
     print(f"{path}: {plural(len(keys), 'question')}. Have the platform shuffle the options.")
     return 0
 

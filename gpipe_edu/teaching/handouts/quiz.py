@@ -1,4 +1,4 @@
-"""The predictions as a quiz for a learning platform, in GIFT, which Moodle, Canvas' converters and others read.
+"""The predictions as a quiz for a learning platform, in GIFT, which Moodle and others read.
 
 Options are shuffled by the platform. The explanation of an option is its feedback, shown only after the quiz.
 """
