@@ -130,7 +130,11 @@ class Stage(PipelineStage):
             def around() -> tuple[Any, Any]:
                 return nullcontext(), self._batch_norms.forward(False, seen)  # which does not count it twice
 
-            return checkpoint(self.submod, *args, use_reentrant=False, context_fn=around)  # type: ignore[no-any-return]
+            def layers(*inputs: Tensor) -> Any:
+                # What a layer hooks to its input, it hooks again when it is recomputed: to another tensor then.
+                return self.submod(*(one.view_as(one) for one in inputs))
+
+            return checkpoint(layers, *args, use_reentrant=False, context_fn=around)  # type: ignore[no-any-return]
         given: tuple[Tensor, ...] = self.submod(*args)
         if self.is_last:
             # PyTorch detaches the output after I, in place, unless it is a view; and W may begin at the loss, which

@@ -162,13 +162,16 @@ class Stage:
                 around.enter_context(self.batch_norms.forward(first, kept.buffers))
             if graph and self.index in step.ledgers:
                 around.enter_context(step.ledgers[self.index].watch((m, self.index)))
+            # What a layer hooks to its input, it hooks again in a recompute: to the same tensor, if both had one.
+            again = step.trains and not graph
+            given = {name: change(leaf, value) for name, value in kept.leaves.items()} if again else kept.leaves
             skips: dict[str, Any] = {}
             if self._has_skips:
-                received = {name: value for name, value in kept.leaves.items() if name != MAIN}
+                received = {name: value for name, value in given.items() if name != MAIN}
                 skips = around.enter_context(shelf(received))
             layers_draw, loss_draws = step.randomness.of(m, self.index, self.device, first)
             with layers_draw:
-                outputs: Values = {MAIN: self._through_layers(kept)}
+                outputs: Values = {MAIN: self._through_layers(given[MAIN], kept)}
             for name in self.stashes:
                 if name not in skips:
                     raise ValueError(f'the Stash("{name}") of this stage did not run, and a later stage waits for it')
@@ -180,8 +183,7 @@ class Stage:
                     outputs[MAIN] = step.heads[m](outputs[MAIN])
         return outputs
 
-    def _through_layers(self, kept: Kept) -> Value:
-        x = kept.leaves[MAIN]
+    def _through_layers(self, x: Value, kept: Kept) -> Value:
         versions = [tensor._version for tensor in kept.inputs()]
         try:
             for layer in self.layers:

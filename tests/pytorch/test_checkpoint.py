@@ -1,9 +1,12 @@
 """Re-materialization: how often a layer runs, and what random numbers it sees."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+import gpipe_edu as ge
 from gpipe_edu.pytorch import GPipe
 from tests.processes import printed
 
@@ -125,3 +128,23 @@ def test_a_pipe_inside_another():
     """
     )
     assert script == "right\n"
+
+
+class HookedInput(nn.Module):
+    """Doubles the gradient of its input by a hook, where that has one."""
+
+    def forward(self, x):
+        if x.requires_grad:
+            x.register_hook(lambda gradient: 2 * gradient)
+        return x
+
+
+@pytest.mark.parametrize("recompute", ["late", "early", None])
+@pytest.mark.parametrize("K", [2, 5])
+def test_a_hook_on_the_input_of_a_stage_runs_once_though_its_layers_run_again(K, recompute):
+    torch.manual_seed(0)
+    net = nn.Sequential(*(layer() for _ in range(3) for layer in (lambda: nn.Linear(4, 4), HookedInput))).double()[:5]
+    plain, (x, y) = copy.deepcopy(net), (part.double() for part in bench.data(7))
+    bench.mse(plain(x), y).backward()
+    GPipe(net, K, 3, schedule=ge.gpipe(K, 3, recompute=recompute)).step(x, y, bench.mse)
+    bench.assert_same(bench.grads(net), bench.grads(plain))

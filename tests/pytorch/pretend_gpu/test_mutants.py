@@ -4,7 +4,6 @@ A mutant is one change of a source text, in an engine that is imported anew in t
 test that sees it, by a race, a wrong number, an error or a hang.
 """
 
-import gc
 import sys
 import threading
 from collections.abc import Mapping
@@ -16,12 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.processes import PATIENCE
+
 from . import cuda
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 240
-"""In which a mutant is to fail by itself."""
+SECONDS = PATIENCE + 60
+"""In which a mutant is to fail by itself; one that fails by what never comes has waited for it as long as tests do."""
 HANGS = 3
 """Seconds after which the one that hangs is believed to; it tries what else takes a tenth of one."""
 
@@ -306,7 +307,6 @@ def test_it_is_killed(name):
     died_of = []
 
     def kill():
-        gc.disable()  # what a cycle holds is to stay, whenever this Python would look for cycles
         try:
             function(**mutant.arguments)
         except BaseException as error:
