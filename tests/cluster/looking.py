@@ -9,6 +9,7 @@ from torch import nn
 
 import gpipe_edu as ge
 from gpipe_edu.cluster import Pipeline, build_layers
+from tests.pytorch.bench import Apply
 
 from .jobs import apart, squares
 
@@ -206,12 +207,3 @@ def experts(give):
     found = pipeline.predict(x)
     off = 0.0 if found is None else float((found - single(x)).abs().max())
     return max(off, apart(pipeline, single))
-
-
-class Apply(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
