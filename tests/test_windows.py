@@ -74,6 +74,24 @@ def test_an_answer_that_does_not_end_is_stopped_and_it_is_said_where(run):
     assert "here = K" in said.partition("it was here:")[2]
 
 
+def test_an_answer_that_takes_memory_without_end_is_told_so(run):
+    """Though of what a process holds there, something is taken off for libraries."""
+    said = run("""
+        from gpipe_edu.course.check import NotYet, check
+        from gpipe_edu.judge import pool
+
+        def clock(K, M):
+            kept = []
+            while True: kept.append([len(kept)])
+        try:
+            check("ex02/clock", clock)
+        except NotYet:
+            pass
+        pool.close_idle()
+        """)
+    assert "It takes more memory than there is, or takes more and more" in " ".join(said.split())
+
+
 @pytest.mark.parametrize("stem", third(["exercise_10_processes", "exercise_13_ring"]))
 def test_answers_of_several_processes_are_checked(run, stem):
     said = run(

@@ -39,8 +39,8 @@ _MUCH: Final = MEMORY // 2
 _GROWTH: Final = 200_000_000
 """Bytes that no right answer needs: a process that has taken so many when its time is over would go on."""
 
-_RUNAWAY: Final = 600_000_000
-"""Bytes beyond what a process had, over twice what PyTorch and a right answer take: at more it is stopped at once."""
+_RUNAWAY: Final = 900_000_000
+"""Bytes beyond what a process had, more than any PyTorch and a right answer take: at more it is stopped at once."""
 
 _WRITTEN: Final = 500_000_000
 """Bytes of files in its temporary folder."""

@@ -32,6 +32,9 @@ The number is low so that it is exceeded before their memory seems too much: wha
 """
 
 
+_PYTORCH: Final = 300_000_000 if sys.platform == "linux" else 700_000_000
+"""Bytes that PyTorch 2.13 for CUDA takes when it is imported: 282 million, and with its libraries 652 million."""
+
 _QUEUES_ARE_TOLD: Final = Path("/proc/self/schedstat").exists()
 """Whether the system tells how long a process has waited for a CPU."""
 
@@ -69,7 +72,8 @@ class TimeLimit:
     """The limit of the processes `pids()`, which may take `seconds` for all that they are asked.
 
     crowd: whether they had started more than MOST_PROCESSES others at the last look. memory: the bytes that they all
-    held then, with shared ones, which no limit of a single process counts. largest: those of the largest one.
+    held then, with shared ones, which no limit of a single process counts. largest: those of the largest one; of one
+    that `pids()` have started, without what it takes to import PyTorch, which they themselves do before they are asked.
     """
 
     def __init__(self, pids: Callable[[], Sequence[int]], seconds: float) -> None:
@@ -116,8 +120,9 @@ class TimeLimit:
         elif not any(map(_is_awake, found)):
             self._slept += slept
         self._cpu_now, self._queued, self._idle, self._ours, self._answered = cpu, queued, idle, ours, False
-        memory = [*map(_memory, found)]
-        self.crowd, self.memory, self.largest = len(found) > MOST_PROCESSES, sum(memory), max(memory, default=0)
+        memory = {pid: _memory(pid) for pid in found}
+        self.crowd, self.memory = len(found) > MOST_PROCESSES, sum(memory.values())
+        self.largest = max((held - (pid not in pids) * _PYTORCH for pid, held in memory.items()), default=0)
 
     def fills(self, most: int) -> bool:
         """Whether they hold more than so many bytes together, what forked processes share counted once."""
