@@ -5,6 +5,7 @@ import re
 import pytest
 
 from gpipe_edu.course.predictions import question
+from tests.processes import until
 
 from . import servers
 
@@ -98,3 +99,38 @@ def test_what_is_typed_is_saved_by_itself_every_few_seconds(lab):
     path = f"{lab.address}/lab/api/settings/{SETTINGS}?token={servers.TOKEN}"
     known = page.evaluate("async (path) => (await fetch(path)).json()", path)["schema"]["properties"]
     assert (known["autosave"]["default"], known["autosaveInterval"]["default"]) == (True, 5)
+
+
+SAVES_TWICE = """async () => {
+  const { context } = jupyterapp.shell.currentWidget;
+  const both = [context.save(), context.save()];
+  window.bothSaved = false;
+  Promise.all(both).then(() => (window.bothSaved = true));
+}"""
+
+
+def test_a_save_waits_for_one_on_its_way_and_the_reader_is_asked_nothing(lab):
+    """The server has written the file, and its answer is late: a second save would find one that it does not know."""
+    page = lab.run_all("slow", "1")
+    page.wait_for_function(CLEAN)
+    asked, late = [], []
+
+    def hold(route):
+        asked.append(route.request.method)
+        if route.request.method == "PUT" and not late:
+            late.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+    page.route(re.compile(r"/api/contents/lab/slow\.ipynb(\?|$)"), hold)
+    page.evaluate(TYPED)
+    page.evaluate(SAVES_TWICE)
+    until(lambda: page.wait_for_timeout(50) or late)
+    page.wait_for_timeout(1000)  # for a second save, which must not begin
+    assert asked == ["GET", "PUT"]
+    route, answer = late[0]
+    route.fulfill(response=answer)
+    page.wait_for_function("() => window.bothSaved")
+    assert asked.count("PUT") >= 2, asked
+    assert page.locator(".jp-Dialog").count() == 0
+    page.unroute_all()

@@ -1,6 +1,9 @@
 // A notebook is saved when one of its cells has run, so that a check which has passed is there after a refresh, with all
 // that the cells show. What is only typed is saved a few seconds later, by JupyterLab itself (see its settings here).
 //
+// JupyterLab's saves don't wait for one another. On a slow machine one that begins while another is on its way finds a
+// file that is newer than it knows of, and asks the reader which of the two to keep: so here they go one by one.
+//
 // Written by hand in the form in which JupyterLab loads extensions, since it needs none of JupyterLab's modules.
 (() => {
   const PAUSE = 500; // milliseconds: of cells that run one after another the last one saves
@@ -11,6 +14,9 @@
       const { context } = shell.currentWidget ?? {};
       if (!context?.sessionContext || known.has(context)) return;
       known.add(context);
+      const saveNow = context.save.bind(context);
+      let saved = Promise.resolve();
+      context.save = () => (saved = saved.then(saveNow, saveNow));
       let waiting = 0;
       const save = () => {
         if (!context.isDisposed && context.model.dirty && context.contentsModel?.writable) context.save();
