@@ -3,6 +3,8 @@
 import copy
 import re
 import shutil
+import sysconfig
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 from torch import nn  # noqa: E402
 
 from gpipe_edu.pytorch import GPipe  # noqa: E402
+
+HEADER = Path(sysconfig.get_paths()["include"]) / "Python.h"
 
 # PyTorch warns itself, and then hides it, where a graph begins with what a call outside of graphs has returned.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
@@ -84,8 +88,8 @@ def test_a_compiled_step_around_a_pipe_trains_as_plain_pytorch(way):
 )
 @bench.every_way
 def test_gradients_go_on_to_what_is_compiled_in_front(way, backend, options):
-    if backend == "inductor" and not shutil.which("g++"):
-        pytest.skip("PyTorch's inductor compiles C++, and there is no g++")
+    if backend == "inductor" and not (shutil.which("g++") and HEADER.exists()):
+        pytest.skip(f"PyTorch's inductor compiles C++, and there is no g++ or no {HEADER} (Debian: python3-dev)")
     net = bench.mlp()
     expected = trained(Model(copy.deepcopy(net)), Model.transparent)
     step = torch.compile(getattr(Model, way), backend=backend, **options)
