@@ -85,6 +85,7 @@ def sizes_by_hand(net, loss_fn, optimizer, x, y, M):
 
 @BANK.right
 def by_hand_with_autograd_grad(net, loss_fn, optimizer, x, y, M):
+    optimizer.zero_grad()
     weights, total = [weight for weight in net.parameters() if weight.requires_grad], 0.0
     sums = [torch.zeros_like(weight) for weight in weights]
     for a, b in zip(torch.tensor_split(x, M), torch.tensor_split(y, M), strict=True):
@@ -325,6 +326,27 @@ BANK.changed(
     "        if weight.grad is None: weight.grad = torch.zeros_like(weight)\n"
     f"    {STEP}",
 )
+BANK.changed(
+    "frozen-late",
+    "empties_what_is_trained",
+    ZERO,
+    "for weight in net.parameters():\n        if weight.requires_grad: weight.grad = None",
+)
+
+
+@BANK.wrong("frozen-late")
+def sums_for_what_is_trained(net, loss_fn, optimizer, x, y, M):
+    weights, total = [weight for weight in net.parameters() if weight.requires_grad], 0.0
+    sums = [torch.zeros_like(weight) for weight in weights]
+    for a, b in pieces(x, y, M):
+        loss = loss_fn(net(a), b) * len(a) / len(x)
+        for kept, more in zip(sums, torch.autograd.grad(loss, weights), strict=True):
+            kept += more
+        total += loss.item()
+    for weight, kept in zip(weights, sums, strict=True):
+        weight.grad = kept
+    optimizer.step()
+    return total
 
 
 @BANK.wrong("frozen-layer")

@@ -80,6 +80,16 @@ class JudgedStep:
         return 1e-9 <= ref.gradient_difference(self.step.weights, self.weights) < _ROUNDED
 
     @property
+    def off_where_frozen(self) -> bool:
+        """Whether weights that are frozen have moved."""
+        return ref.gradient_difference(self.step.weights[: self.frozen], self.weights[: self.frozen]) > 1e-9
+
+    @property
+    def off_where_trained(self) -> bool:
+        """Whether weights that are trained are not the true ones."""
+        return ref.gradient_difference(self.step.weights[self.frozen :], self.weights[self.frozen :]) >= 1e-9
+
+    @property
     def counts_what_was_there(self) -> bool:
         """Whether the gradients from before the first step are in it, and nothing else is wrong."""
         if not self.first or self.before is None:
@@ -100,6 +110,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     _small(exam, rng, 9, 4, training=False)
     _small(exam, rng, 9, 4, decay=0.1)
     _small(exam, rng, 9, 4, decay=0.1, frozen=2, blame="frozen-layer")  # decay moves weights with a gradient of zero
+    _small(exam, rng, 9, 4, old=True, frozen=2, steps=1)  # frozen after the backward that left them gradients
     _small(exam, rng, 9, 4, loss="mse", far=1000.0)  # gradients beyond any usual bound
     with exam.blame_on("only-small"):
         _small(exam, rng, 40, 20, steps=1)
@@ -166,7 +177,7 @@ def _judge(exam: Exam, call: str, question: StepsQuestion, blame: str = "") -> l
     with blamed():
         found = exam.case(call).ask(traps, asked, **given)
     steps = []
-    before = flat(ref.train_sequential(truths[0].layers, *leftover, loss=loss)[1]) if leftover else None
+    before = flat(ref.train_sequential(truths[0].layers, *leftover, loss=loss)[1])[trained] if leftover else None
     for index, came in enumerate(found):
         step, truth = WatchedStep(*came), truths[index]
         (x, y), was = question.batches[index], arrays_of(truth.layers)
@@ -304,10 +315,12 @@ def _about_weights(judged: JudgedStep) -> Signs:
     off = ref.gradient_difference(judged.step.weights, judged.weights)
     if off < 1e-9:
         return
-    still = slice(judged.frozen)
-    frozen_moved = ref.gradient_difference(judged.step.weights[still], judged.weights[still]) > 1e-9
-    yield Sign("frozen-layer", judged.frozen > 0 and frozen_moved)
-    grads = [part for part in judged.step.grads if part is not None]
+    if judged.frozen > 0 and judged.off_where_frozen:
+        left = judged.before is not None and any(np.any(part) for part in judged.step.grads[: judged.frozen])
+        yield Sign("frozen-late" if left else "frozen-layer")
+        if not judged.off_where_trained:
+            return
+    grads = [part for part in judged.step.grads[judged.frozen :] if part is not None]
     yield Sign("weights-moved", ref.gradient_difference(grads, judged.grads) < 1e-9)
     yield Sign("empty-piece", judged.ran.ran_empty and not np.isfinite(off))
     if judged.rounded:

@@ -181,7 +181,6 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
 
     asked = StepsQuestion(**given)
     net = build_asked(asked.items).train(asked.training)
-    net[: asked.frozen].eval().requires_grad_(False)
     losses: dict[str, Any] = {
         "cross_entropy": torch.nn.CrossEntropyLoss(),
         "smoothed": torch.nn.CrossEntropyLoss(label_smoothing=SMOOTHING),
@@ -193,6 +192,7 @@ def perform(train_step: Any, **given: Any) -> list[WatchedStep]:
     if asked.leftover is not None:
         x, y = map(torch.from_numpy, asked.leftover)
         loss_fn(net(x), y).backward()
+    net[: asked.frozen].eval().requires_grad_(False)  # whose `.grad` stays, if it has one
     watch = _StepWatch(net, optimizer)
     return [_step(train_step, watch, loss_fn, optimizer, batch, asked.M) for batch in asked.batches]
 
