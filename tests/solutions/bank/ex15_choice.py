@@ -261,3 +261,7 @@ def leaves_samples_out_rather_than_none(model, devices, node, memory, batch):
         return tries_all(model, devices, node, memory, batch)
     except ValueError:
         return tries_all(model, devices, node, memory, batch // devices * devices)
+
+
+BANK.changed("samples", "rounds_the_samples_of_a_replica_down", " or batch % shape.D:", ":", of=shape_by_shape)
+change("samples", "each_divides_but_not_both", "if batch % (D * M) != 0:", "if batch < D * M or batch % D + batch % M:")

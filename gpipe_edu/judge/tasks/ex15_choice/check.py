@@ -123,6 +123,10 @@ _IDLE: Final = (
 )
 """The only plans that fit have a bubble of a quarter: by V and M both, or with a micro-batch too few for a fifth."""
 
+_UNDIVIDED: Final = Job(Model(12, 1024, 50_000, 2048), 8, 1, 72 * 10**9, 12)
+"""No plan, though memory is ample: eight replicas do not divide the batch; two do, and so do four micro-batches, but
+not both together; and whatever divides it idles too long."""
+
 _ONLY: Final[tuple[Callable[[Plan], bool], ...]] = (
     lambda plan: plan.recompute == "full",
     lambda plan: plan.T > 1,
@@ -139,7 +143,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     for only in _ONLY:
         _judge(exam, _draw(rng, partial(_have_only, only=only)))
     _refuse(exam, Job(_70B, 8, 8, 72 * 10**9, 64))
-    for job in _IDLE:
+    for job in (*_IDLE, _UNDIVIDED):
         _refuse(exam, job)
     for name in CONDITIONS:
         for _ in range(2):
@@ -190,7 +194,7 @@ def _judge(exam: Exam, job: Job) -> Plan:
 
 def _refuse(exam: Exam, job: Job) -> None:
     """Make sure that a job without a plan gets none."""
-    exam.case(_write(job)).refuses(
+    exam.case(_write(job), "ValueError, as no plan meets all conditions").refuses(
         Sign("no-refusal"),
         lambda found: describe(found[0], 160),
         lambda found: () if found[0] is None else _signs(job, *found),
