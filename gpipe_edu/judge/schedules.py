@@ -211,12 +211,15 @@ def _is_triple(word: Any) -> bool:
 
 
 def _in_the_order_of(schedule: Schedule, right: Schedule) -> Schedule:
-    """`right` with its backwards in the order that the schedule has on its last device, if that is an order at all."""
-    lasts = right.rows[-1], *schedule.rows[-1:]
-    theirs, *ours = ([op.micro_batch for op in row if op.kind == "B"] for row in lasts)
-    if [sorted(theirs)] != list(map(sorted, ours)):
-        return right
-    becomes = dict(zip(theirs, *ours, strict=True))
+    """`right` with its backwards in the order that most devices of the schedule have: then it differs from those that
+    have another one. Of orders that are as frequent, its own, or that of the last device.
+    """
+    theirs, *ours = (
+        tuple(op.micro_batch for op in row if op.kind == "B") for row in (right.rows[-1], *reversed(schedule.rows))
+    )
+    orders = [order for order in ours if sorted(order) == sorted(theirs)]
+    most = max([theirs, *orders], key=orders.count)
+    becomes = dict(zip(theirs, most, strict=True))
     rows = [
         [op if op.kind == "F" else op._replace(micro_batch=becomes[op.micro_batch]) for op in row] for row in right.rows
     ]

@@ -54,6 +54,18 @@ def test_the_first_difference_names_a_stage_where_the_device_does_not():
     assert difference(ge.Schedule(shifted), ge.gpipe(2, 2)) == "device 0, place 0: F0@1 instead of F0@0"
 
 
+@each("odd", range(3))
+def test_the_first_difference_is_on_the_device_that_is_unlike_the_others(odd):
+    def f_then_b(K, M):
+        backs = [range(M) if k == odd else range(M - 1, -1, -1) for k in range(K)]
+        return [[*(Op("F", m, k) for m in range(M)), *(Op("B", m, k) for m in backs[k])] for k in range(K)]
+
+    found = judge(find_exercise("ex02/f-then-b"), pack(f_then_b), 0).finding
+    assert found.slip == "backward-orders"
+    assert found.call == "f_then_b(K=3, M=4)"
+    assert found.difference == f"device {odd}, place 4: B0 instead of B3"
+
+
 def test_a_call_that_raised_comes_with_what_it_is_to_give():
     def one_f_one_b(K, M):
         return [[Op("F", m, k) for m in range(M)][M] for k in range(K)]

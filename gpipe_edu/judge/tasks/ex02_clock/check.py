@@ -129,8 +129,9 @@ def _about_numbers(mine: LearnersClock) -> Iterator[Sign]:
         lacking = f"{_say(cell)} does not exist"
         turned = sorted((k, m) for m, k in cells) == sorted(mine.board)
         yield Sign("swapped", turned, difference=f"{cell} is {_say(cell)}")
-        micro_batches = [m for m, _ in cells]
-        yield Sign("from-one", min(micro_batches) == 1 and max(micro_batches) == M, difference=lacking)
+        counted = zip(("Micro-batches", "Stages"), zip(*cells, strict=True), (M, K), strict=True)
+        from_one = [name for name, numbers, count in counted if (min(numbers), max(numbers)) == (1, count)]
+        yield Sign("from-one", bool(from_one), difference=lacking, words={"what": " and ".join(from_one).capitalize()})
         yield Sign("no-bounds", difference=f"{lacking}: m < {M}, k < {K}")
 
 
