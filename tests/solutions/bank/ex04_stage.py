@@ -283,6 +283,12 @@ HOARD = """        self.saved = getattr(self, "saved", [])
             self.saved.append(saved)
         return x"""
 BACK = "self.walk(dy, self.again(self.kept.pop(m)))"
+BANK.changed(
+    "other-layer",
+    "AddsFromTheFront",
+    "self.grads[i][name] = self.grads[i][name] + grads[name]",
+    "self.grads[-1 - i][name] = self.grads[-1 - i][name] + grads[name]",
+)
 BANK.changed("misfit", "WalksFromTheFirst", "in reversed(range(len(self.layers)))", "in range(len(self.layers))")
 LAST_OUTPUT = FORWARD, FORWARD.replace("return x", "self.output = x\n        return x")
 BANK.changed("never-freed", "KeepsItsLastOutput", *LAST_OUTPUT)

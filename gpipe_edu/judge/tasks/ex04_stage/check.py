@@ -116,6 +116,14 @@ def examine(exam: Exam, rng: Random) -> Success:
     return exam.success(chart, error=error, memory="" if keeps_more else _MEMORY)
 
 
+_OF_ANOTHER_LAYER: Final = (
+    "ValueError: operands",
+    "ValueError: non-broadcastable",
+    "KeyError: 'weight'",
+    "KeyError: 'bias'",
+)
+"""Errors of an answer's own lines; layers say themselves what does not fit them."""
+
 _MEMORY: Final = ", and between forward and backward a micro-batch never had more than its stage's input in memory"
 
 
@@ -135,7 +143,7 @@ def _judge(
         grads = case.ask_for(
             StageAnswer,
             question,
-            {"KeyError": "key", "ValueError: matmul": "misfit", "ValueError: operands": "misfit"},
+            {"KeyError": "key"} | dict.fromkeys(_OF_ANOTHER_LAYER, "other-layer"),
             run,
         ).grads
     except Unwritten:

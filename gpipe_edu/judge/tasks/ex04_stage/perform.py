@@ -5,7 +5,7 @@ Each stage is watched: what it gives back, and what it holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -67,16 +67,24 @@ class AskedLayer(Layer):
 
     def forward(self, x: Array) -> tuple[Array, Saved]:
         """The output, and what `backward` needs, with the number of this run."""
-        mine, saved = self.layer.forward(x)  # raises if something does not fit
+        mine, saved = self._fits("forward", x, self.layer.forward, x)
         run, y = ask_judge(("F", self.place, x, None))
         return y, (*(y if one is mine else one for one in saved), np.array([run]))
 
     def backward(self, dy: Array, saved: Saved) -> tuple[Array, Params]:
         """Both gradients."""
         *arrays, run = saved
-        self.layer.backward(dy, tuple(arrays))
+        self._fits("backward", dy, self.layer.backward, dy, tuple(arrays))
         dx, grads = ask_judge(("B", self.place, int(run[0]), dy, tuple(arrays)))
         return dx, grads
+
+    def _fits(self, way: str, given: Array, method: Callable[..., Any], *arguments: Any) -> Any:
+        """What the layer makes of arrays. Raises NotComputable if they do not fit it."""
+        try:
+            return method(*arguments)
+        except ValueError:
+            came = f"shape {np.shape(given)}, to the {way} of layer {self.place}, {type(self.layer).__name__}"
+            raise NotComputable("misfit", "an array that fits the layer", came) from None
 
     def input_gradient(self, dy: Array, saved: Saved) -> Array:
         """The first of the two."""
