@@ -14,7 +14,6 @@ WRONG_BESIDES = {
     "a_number_for_each_micro_batch": "W takes what it needs from the block, not from what I gave",
     "freezes_at_the_end": "the next call finds nothing to train",
     "freezes_one_weight": "the next call gives it no gradient",
-    "takes_the_layers_out": "the caller's network is empty, and what it trains is nothing",
     "recomputes_always": "where blocks are few, all kept takes less, and no plan is found",
     "a_device_is_never_full": "it finds no plan where the only one fits to the byte",
     "a_tenth_in_reserve": "the same",

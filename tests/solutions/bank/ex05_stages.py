@@ -233,7 +233,9 @@ of_the_loop("other-sizes", "cuts_evenly", FITS, f"{FITS}\n    {EVEN}")
 of_the_loop("other-number", "a_stage_for_each_layer", RETURN, "return [nn.Sequential(layer) for layer in net]")
 of_the_loop("empty-rows", "begins_with_an_empty_one", "stages, start = []", "stages, start = [nn.Sequential()]")
 of_the_loop("backwards", "from_the_end", RETURN, "return stages[::-1]")
-of_the_loop("net-changed", "takes_the_layers_out", SLICE, "nn.Sequential(*(net.pop(0) for _ in range(count)))")
+of_the_loop("other-order", "sorts_the_counts", "for count in balance:", "for count in sorted(balance):")
+of_the_loop("other-order", "largest_stage_first", FITS, f"{FITS}\n    balance = sorted(balance, reverse=True)")
+of_the_loop("net-emptied", "takes_the_layers_out", SLICE, "nn.Sequential(*(net.pop(0) for _ in range(count)))")
 of_the_loop(
     "balance-changed", "uses_the_balance_up", "for count in balance:", "while balance:\n        count = balance.pop(0)"
 )

@@ -10,7 +10,7 @@ from random import Random
 
 from gpipe_edu import gpipe
 from gpipe_edu import reference as ref
-from gpipe_edu.base.words import off_by
+from gpipe_edu.base.words import off_by, plural
 from gpipe_edu.judge.case import Exam, Sign, Signs
 from gpipe_edu.judge.findings import Chart, Success
 from gpipe_edu.judge.networks import draw_digit_batches, gradients, items_of
@@ -36,7 +36,7 @@ class CutTask(CutQuestion):
 def examine(exam: Exam, rng: Random) -> Success:
     """Uneven cuts, another net, a layer in several places, blocks, names; what has to be refused; then the digits."""
     for letters, balance in (
-        ("abcde", [2, 1, 2]),
+        ("abcdef", [3, 1, 2]),
         ("abcdefg", [1, 4, 2]),
         ("abc", [3]),
         ("aBcDe", [2, 3]),
@@ -45,7 +45,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     ):
         _judge(exam, CutTask(balance, letters))
     with exam.blame_on("remembers"):
-        _judge(exam, CutTask([2, 1, 2], "vwxyz"), ", another net than before")
+        _judge(exam, CutTask([3, 1, 2], "uvwxyz"), ", another net than before")
     with exam.blame_on("by-name"):
         _judge(exam, CutTask([2, 1, 2], "abcde", names="poems"), " that are called p, o, e, m and s")
     _judge(exam, CutTask([2, 1, 2], "abcde", frozen="bd"), ", two of them frozen and in evaluation mode")
@@ -86,6 +86,8 @@ def _about_rows(asked: CutTask, rows: Rows) -> Signs:
     if flat == everything:
         yield Sign("empty-rows", [] in rows)
         yield Sign("other-number", len(rows) != len(expected), f"{len(expected)} stages", f"{len(rows)} stages")
+        sizes = [len(row) for row in rows]
+        yield Sign("other-order", sorted(sizes) == sorted(asked.balance), str(asked.balance), str(sizes))
         yield Sign("other-sizes")
     yield Sign("places", rows in _read_as_places(asked))
     yield Sign("backwards", list(chain(*rows[::-1])) == everything)
@@ -105,6 +107,8 @@ def _read_as_places(asked: CutTask) -> list[Rows]:
 def _about_the_rest(asked: CutTask, answer: CutAnswer) -> Signs:
     """What else a caller relies on."""
     yield Sign("not-a-module", not answer.modules)
+    left, there = len(asked.letters), answer.layers
+    yield Sign("net-emptied", there < left, f"{plural(left, 'layer')} in net, as before", str(there))
     yield Sign("net-changed", not answer.whole)
     yield Sign("layer-mode", bool(asked.frozen) and not answer.same_modes)
     yield Sign("training-changed", not answer.same_modes, "training=True", "training=False")

@@ -35,12 +35,14 @@ class CutQuestion(NamedTuple):
 class CutAnswer(NamedTuple):
     """What each stage runs; then the network and the balance afterwards.
 
-    modules: whether all stages are modules. whole: whether the network has its layers and attributes, and no others.
+    modules: whether all stages are modules. layers: how many the network has. whole: whether it has its own, and its
+    attributes, and no others.
     same_modes: whether each layer is in the mode that it had. same_asks: whether the same weights ask for gradients.
     """
 
     rows: Rows
     modules: bool
+    layers: int
     whole: bool
     same_modes: bool
     same_asks: bool
@@ -90,6 +92,7 @@ def perform(cut: Any, **given: Any) -> CutAnswer | dict[str, str] | list[Array |
     return CutAnswer(
         rows=rows,
         modules=all(isinstance(stage, nn.Module) for stage in stages),
+        layers=len(net),
         whole=same_layers and set(vars(net)) == attributes,
         same_modes=modes_of(net) == modes,
         same_asks=asks_of(net) == asks,
