@@ -163,6 +163,23 @@ def updates_after_each(running_mean, running_var, counts, means, variances, mome
     return running_mean, running_var
 
 
+@BANK.wrong("per-micro-batch")
+def a_share_of_the_momentum_for_each(running_mean, running_var, counts, means, variances, momentum=0.1):
+    N = sum(counts)
+    for n, m, v in zip(counts, means, variances, strict=True):
+        running_mean = running_mean + momentum * n / N * (m - running_mean)
+        running_var = running_var + momentum * n / N * (v * N / (N - 1) - running_var)
+    return running_mean, running_var
+
+
+@BANK.wrong("per-micro-batch")
+def the_right_mean_and_variances_one_by_one(running_mean, running_var, counts, means, variances, momentum=0.1):
+    mean = sum(n * m for n, m in zip(counts, means, strict=True)) / sum(counts)
+    for v in variances:
+        running_var = (1 - momentum) * running_var + momentum * v
+    return (1 - momentum) * running_mean + momentum * mean, running_var
+
+
 @BANK.wrong("remembers")
 def collects_in_a_default(running_mean, running_var, counts, means, variances, momentum=0.1, seen=[]):  # noqa: B006
     seen += zip(counts, means, variances, strict=True)

@@ -7,7 +7,9 @@ is right by chance. Wrong values are compared with those that each misconception
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -208,19 +210,27 @@ def about_mean(update: Update) -> Signs:
     yield Sign("other-mean")
 
 
-def _beliefs_about_momentum(asked: UpdateQuestion, old: Array, exact: Array, parts: list[Array]) -> list[Belief]:
-    """How the new value of a mini-batch, or of its micro-batches, and the old one are put together."""
-    rate, one_by_one = asked.rate, old
-    for one in parts:
-        one_by_one = asked.mix(one_by_one, one)
+def _beliefs_about_momentum(asked: UpdateQuestion, old: Array, exact: Array, *parts: list[Array]) -> list[Belief]:
+    """How the new value of a mini-batch and the old one are put together. parts: what micro-batches may give, each."""
+    rate = asked.rate
     return [
         Belief("momentum-ignored", (0.9 * old + 0.1 * exact,)),
-        Belief("per-micro-batch", (one_by_one,)),
+        Belief("per-micro-batch", tuple(chain(*(_one_by_one(asked, old, each) for each in parts)))),
         Belief("momentum-reversed", (rate * old + (1 - rate) * exact,)),
         Belief("no-running", (exact,)),
-        Belief("last-only", (asked.mix(old, parts[-1]),)),
+        Belief("last-only", tuple(asked.mix(old, each[-1]) for each in parts)),
         Belief("adds-up", (old + rate * exact,)),
     ]
+
+
+def _one_by_one(asked: UpdateQuestion, old: Array, parts: list[Array]) -> Iterator[Array]:
+    """A step for each micro-batch: each with the whole momentum, or with its share of it, or with an M-th."""
+    M, N = len(asked.counts), sum(asked.counts)
+    for rates in ([1.0] * M, [n / N for n in asked.counts], [1 / M] * M):
+        value = old
+        for rate, one in zip(rates, parts, strict=True):
+            value = value + asked.rate * rate * (one - value)
+        yield value
 
 
 def about_variance(update: Update) -> Signs:
@@ -262,7 +272,8 @@ def about_variance(update: Update) -> Signs:
     ]
     yield from try_beliefs(beliefs, lambda guess: _near(var, asked.mix(asked.running_var, guess)))
     corrected_old = Belief("corrects-the-old", (asked.mix(asked.running_var, whole) * bessel,))
-    of_the_new = _beliefs_about_momentum(asked, asked.running_var, whole * bessel, single)
+    alone = single, variances, [v * bessel for v in variances]
+    of_the_new = _beliefs_about_momentum(asked, asked.running_var, whole * bessel, *alone)
     for sign in try_beliefs([corrected_old, *of_the_new], lambda guess: _near(var, guess)):
         yield sign._replace(words={"what": "variance"})
     yield Sign("other-variance")
