@@ -86,11 +86,13 @@ changed(
     "messages-for-ops",
     "blames_sends_for_the_rest",
     "times[worst] > 1.3",
-    "times[worst] > 2.3",
+    "times[worst] < 0",
     'return "uneven cut", layers.index(max(layers))',
     'return "no overlap", 0',
 )
-changed("only-the-cut", "ranks_by_chance", "times[worst] > 1.3", "times[worst] > 2.3")
+changed("only-the-cut", "never_looks_at_ranks", "times[worst] > 1.3", "times[worst] < 0")
+changed("limit-too-high", "ranks_by_chance", "times[worst] > 1.3", "times[worst] > 2.3")
+changed("limit-too-high", "links_by_chance", "travel[worst] > 3 *", "travel[worst] > 9 *")
 changed("without-messages", "counts_on_messages", "if timeline.messages:", "if True:")
 changed("no-return", "forgets_the_last_case", 'return "uneven cut", layers', '"uneven cut", layers')
 changed("one-hiccup", "first_backward_alone", "median(ops) / layers[k]", "ops[0] / layers[k]")
@@ -139,9 +141,9 @@ changed("arguments", "wants_one_more", "timeline, layers):", "timeline, layers, 
 changed("error", "messages_as_dicts", "message.there - message.start", 'message["there"] - message["start"]')
 
 
-changed("only-the-cut", "exactly_the_factor", "times[worst] > 1.3 *", "times[worst] >= 1.6 *")
+changed("limit-too-high", "exactly_the_factor", "times[worst] > 1.3 *", "times[worst] >= 1.6 *")
 changed(
-    "messages-for-ops",
+    "limit-too-high",
     "exactly_the_factor_and_sends_for_the_rest",
     "times[worst] > 1.3 *",
     "times[worst] >= 1.6 *",

@@ -45,6 +45,7 @@ _FIRST: Final = (
     "as-fast",
     "one-hiccup",
     "undivided",
+    "limit-too-high",
     "one-layer-off",
     "until-the-end",
     "begins-at-start",
@@ -215,6 +216,9 @@ def _sign(one: Diagnosis, asked: Sequence[Diagnosis]) -> Sign:
         return Sign("undivided", words=words)
     if one.fault == NO_OVERLAP and one.rank == beside and _as_if_there_at_the_end(one) == [fault, rank]:
         return Sign("until-the-end", words={"said": one.rank})
+    if one.fault != fault in (SLOW_RANK, SLOW_LINK) and _finds_it_where_it_is_worse(one):
+        thing, factor = ("layer", "1.6 times") if fault == SLOW_RANK else ("message", "8 times")
+        return Sign("limit-too-high", words=words | {"thing": thing, "factor": factor})
     called_uneven = [other for other in asked if other.fault == UNEVEN != other.profile.fault]
     if one in called_uneven and (
         all(other.profile.layers[other.rank] > median(other.profile.layers) for other in called_uneven)
@@ -298,6 +302,22 @@ def _needs_division(one: Diagnosis) -> bool:
     ]
     alike = [max(layers)] * len(layers)
     return all(_ask_again(one, spans=spans, layers=given) == [fault, rank] for given in (layers, alike))
+
+
+def _finds_it_where_it_is_worse(one: Diagnosis) -> bool:
+    """Whether the slow rank or link is found if all others are twice as fast, or four times."""
+    _, _, fault, rank, _ = one.profile
+    spans, messages = one.given["spans"], one.given["messages"]
+    if fault == SLOW_RANK:
+        spans = [(k, op, start, end if k == rank else (start + end) / 2) for k, op, start, end in spans]
+    else:
+        others = [min(source, target) != rank for _, source, target, *_ in messages]
+        messages = [
+            (*ends, start, *(start + (time - start) / 4 if other else time for time in times))
+            for other, (*ends, start, end, there) in zip(others, messages, strict=True)
+            for times in [(end, there)]
+        ]
+    return bool(_ask_again(one, spans=spans, messages=messages) == [fault, rank])
 
 
 def _as_if_there_at_the_end(one: Diagnosis) -> Any:
