@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
+from math import inf
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -203,11 +204,25 @@ class Outcome(NamedTuple):
     report: Report | None
     why: str = ""
 
+    @property
+    def timed_out(self) -> bool:
+        """Whether the answer was stopped when its time was over."""
+        trouble = self.report.finding.trouble if self.report and self.report.finding else None
+        return trouble is not None and trouble.kind == "stopped"
+
+
+_TOO_LONG: Final = (
+    "other answers of this student had to be stopped, and have taken {seconds:g} seconds, the most that one student's "
+    "may take from a class; the same command, given again, goes on with the rest"
+)
+
 
 class Judges:
-    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without any enclosure."""
+    """`with Judges(jobs) as judges: for task, outcome in judges.judge(tasks)`. trust: without any enclosure. stalled:
+    the seconds after which those of one student's answers that had to be stopped leave no time for the others."""
 
-    def __init__(self, jobs: int, trust: bool = False, place: Workplace = HERE) -> None:
+    def __init__(self, jobs: int, trust: bool = False, place: Workplace = HERE, stalled: float = inf) -> None:
+        self._stalled = stalled
         self._enclosure, self._count = None if trust else place.enclosure.name, count()
         self._folder = tempfile.TemporaryDirectory(prefix="gpipe_edu_grade_", ignore_cleanup_errors=True)
         start = partial(_start_at, place, self._folder.name)
@@ -234,7 +249,8 @@ class Judges:
     def judge(self, tasks: Iterable[Task | None]) -> Iterator[tuple[Task, Outcome]]:
         """The outcomes as they come. Judging goes on while `tasks` is still being read.
 
-        A None among the tasks ends those of one student, which are judged by one worker, quick exercises first.
+        A None among the tasks ends those of one student, which are judged by one worker, quick exercises first, as long
+        as the ones that had to be stopped leave time.
         """
         waiting: queue.PriorityQueue[tuple[int, list[Task] | None]] = queue.PriorityQueue()
         done: queue.SimpleQueue[tuple[Task, Outcome, bool]] = queue.SimpleQueue()
@@ -242,11 +258,16 @@ class Judges:
 
         def work(one: Worker) -> None:
             while (theirs := waiting.get()[1]) is not None:
-                student = next(self._count)
+                student, stalled = next(self._count), 0.0
                 for task in sorted(theirs, key=lambda task: task.exercise.seconds):
                     if stopped:
                         return
-                    done.put((task, *self._ask(one, task, student)))
+                    if stalled >= self._stalled:
+                        done.put((task, Outcome(None, _TOO_LONG.format(seconds=self._stalled)), False))
+                        continue
+                    outcome, busy = self._ask(one, task, student)
+                    stalled += task.exercise.seconds * outcome.timed_out
+                    done.put((task, outcome, busy))
 
         self._threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in self._workers]
         for thread in self._threads:

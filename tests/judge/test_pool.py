@@ -5,14 +5,19 @@ import sys
 import tempfile
 import time
 from contextlib import closing
+from pathlib import Path
 
 from gpipe_edu.judge import pool, worker
 from gpipe_edu.judge.exercise import find_exercise
+from gpipe_edu.judge.findings import Finding, Report, Trouble
 from gpipe_edu.judge.learner_process import FOLDERS
 from gpipe_edu.judge.pool import Judges, Outcome, Task, Worker, Workplace
 from gpipe_edu.process.enclosure import CONTAINER, SANDBOX
 from gpipe_edu.process.packing import Packed, pack
+from gpipe_edu.teaching.grading.grade import Wish
 from tests.processes import PATIENCE, ROOT
+
+GRADING = Path(ROOT) / "docs" / "grading.md"
 
 
 def task(name, key="ex02/clock"):
@@ -51,6 +56,29 @@ def test_every_task_has_its_outcome_however_many_judges_there_are(monkeypatch):
         found = list(judged(monkeypatch, lambda name: (f"of {name}", False), tasks, jobs))
         assert sorted(found) == [(name, f"of {name}") for name in range(20)]
     assert list(judged(monkeypatch, lambda name: ("", False), [])) == []
+
+
+def test_answers_that_never_end_take_so_much_time_of_a_class_and_no_more(monkeypatch):
+    asked = []
+
+    def ask(_, one, student):
+        asked.append(one.name)
+        endless = one.name[0] == "stalls" or one.name[1] == 1
+        trouble = Trouble("stopped", "", seconds=one.exercise.seconds) if endless else None
+        return Outcome(Report("ex02/clock", "wrong", 1, 1, Finding("", "", trouble=trouble), None)), False
+
+    names = [(who, number) for who in ("stalls", "has one endless loop") for number in range(5)]
+    seconds = find_exercise("ex02/clock").seconds
+    with Judges(1, stalled=3 * seconds) as judges:
+        monkeypatch.setattr(judges, "_ask", ask)
+        found = {
+            one.name: outcome for one, outcome in judges.judge([*map(task, names[:5]), None, *map(task, names[5:])])
+        }
+    assert asked == names[:3] + names[5:], "the third of the endless ones used up the time"
+    assert [name for name, outcome in found.items() if outcome.report is None] == names[3:5]
+    assert {outcome.why for outcome in found.values() if not outcome.report} == {pool._TOO_LONG.format(seconds=12)}
+    assert Wish(()).stalled == 120
+    assert "once a student's have taken 120 seconds in all" in " ".join(GRADING.read_text(encoding="utf-8").split())
 
 
 def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):

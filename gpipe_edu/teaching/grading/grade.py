@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import inf
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -35,7 +36,8 @@ from .submissions import Found, HandedIn, answer_state, find_answers
 class Wish(NamedTuple):
     """How to grade. tasks: their keys. seeds: how many times each answer is judged. trust: unconfined.
 
-    deadlines: by task, of those that have one.
+    deadlines: by task, of those that have one. stalled: seconds that one student's answers may take until they are
+    stopped, in all; what is then left is not judged in this run.
     """
 
     tasks: tuple[str, ...]
@@ -45,6 +47,7 @@ class Wish(NamedTuple):
     trust: bool = False
     place: Workplace = HERE
     deadlines: Mapping[str, Deadline] = MappingProxyType({})
+    stalled: float = 120.0
 
 
 class Class(NamedTuple):
@@ -156,7 +159,7 @@ def grade_one(path: Path, wish: Wish, seeds: Sequence[int]) -> dict[str, Mark]:
     handed_in = HandedIn("one file", {path.name: [File(PurePosixPath(path.name), (0.0,), lambda: data)]}, [])
     with TemporaryDirectory(prefix="gpipe_edu_grade_") as out:
         Seeds.give(Path(out), seeds)
-        (row,) = grade(handed_in, Path(out), wish, lambda words: None).marks.values()
+        (row,) = grade(handed_in, Path(out), wish._replace(stalled=inf), lambda words: None).marks.values()
     return {key: one for key, one in row.items() if one.state != "missing"}
 
 
@@ -255,7 +258,7 @@ def _outcomes(
 
     tasks = read_tasks()
     if (first := next(filter(None, tasks), None)) is not None:
-        with Judges(wish.jobs, wish.trust, wish.place) as judges:
+        with Judges(wish.jobs, wish.trust, wish.place, wish.stalled) as judges:
             tell(check_confinement(judges, wish))
             begun = reported = monotonic()
             for done, (task, outcome) in enumerate(judges.judge(chain([first], tasks)), start=1):
