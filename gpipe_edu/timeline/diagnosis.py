@@ -8,7 +8,7 @@ lost to the order itself, and to a stage that the others wait for.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -58,6 +58,7 @@ class Diagnosis:
     counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
     spread: the median share by which the durations of like ops differ from their median. steps: how many steps that is
     from.
+    between: the median time between steps in which no device runs an op, 0 if no step came with what was before it.
     late: by how much messages come late, the median for each source and target device where one was waited for.
     shorter: the schedule that would be shortest at these costs and in this memory, None if this is.
     shorter_makespan: its step.
@@ -78,6 +79,7 @@ class Diagnosis:
     cause: str
     balance: tuple[int, ...]
     balanced_makespan: float
+    between: float
     late: Mapping[tuple[int, int], float]
     shorter: Schedule | None
     shorter_makespan: float
@@ -111,7 +113,9 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
     slow = run_of.slowest(pieces, layers is not None)
     words = _Words(run_of, makespan)
     bubble, planned_bubble = median(step.bubble_fraction for step in steps), run_of.bubble(schedule, planned)
+    pause = _Pauses.of(steps, schedule, run_of.duration)
     findings = [
+        Gain(pause.gain, words.pause(pause)),
         Gain(planned - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
         Gain(on_time - planned, words.messages(on_time, planned)),
     ]
@@ -130,6 +134,7 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
         cause=slow.cause,
         balance=balance,
         balanced_makespan=balanced,
+        between=pause.idle,
         late=run_of.late,
         shorter=shorter,
         shorter_makespan=shorter_makespan,
@@ -385,6 +390,36 @@ def _kept(steps: Sequence[Timeline]) -> dict[tuple[int, int], float]:
     return {link: median(times) for link, times in sorted(found.items())}
 
 
+class _Pauses(NamedTuple):
+    """What came between steps, in the median. idle: time in which no device ran an op. last: the device that came last,
+    for when the order lets it begin. own: how long that took from its last op to its first. others: how long the others
+    took, in the median. gain: by how much a step begins later than if all devices were ready."""
+
+    idle: float = 0.0
+    last: int = 0
+    own: float = 0.0
+    others: float = 0.0
+    gain: float = 0.0
+
+    @classmethod
+    def of(cls, steps: Sequence[Timeline], schedule: Schedule, duration: Callable[[Op], float]) -> _Pauses:
+        """None of them if no step has any."""
+        pauses = [step.pause for step in steps if step.pause]
+        if not pauses:
+            return cls()
+        begins: dict[int, float] = {}
+        for span in run(schedule, duration)[0]:
+            begins[span.device] = min(span.start, begins.get(span.device, inf))
+        own, ready = (
+            [median(column) for column in zip(*of, strict=True)]
+            for of in zip(*(one[1:] for one in pauses), strict=True)
+        )
+        late = [time - begins[device] for device, time in enumerate(ready)]
+        last = late.index(max(late))
+        idle, others = median(one.idle for one in pauses), [*own[:last], *own[last + 1 :]]
+        return cls(idle, last, own[last], median(others or own), max(idle, late[last]))
+
+
 class _Words:
     """The sentences, each with how sure it is."""
 
@@ -499,6 +534,16 @@ class _Words:
             f"Device {source} is slow to send: after an op whose message device {target} waits for, it begins nothing "
             f"for {self._time(time)} in the median, though it lacks nothing (others: {self._time(others)})"
         )
+
+    def pause(self, found: _Pauses) -> str:
+        """The time between steps, and who came last."""
+        text = (
+            f"Between steps no device runs an op for {self._time(found.idle)} in the median: device {found.last} comes "
+            f"last, and takes {self._time(found.own)} from its last op until it turns to the next step, "
+        )
+        if found.own - found.others < _WORTH * self._makespan:
+            return f"{text}no longer than others ({self._time(found.others)}); an optimizer's step is in that time."
+        return f"{text}others {self._time(found.others)}: the step waits for what it does there, such as loading data."
 
     def other(self, schedule: Schedule, step: float, planned: float) -> str:
         """A schedule that would be shorter."""

@@ -50,12 +50,26 @@ class Message(NamedTuple):
     there: float
 
 
+class Pause(NamedTuple):
+    """What came before a step, where the one before it was measured, too.
+
+    idle: from the end of that one to this one's start, when no device runs an op. own: for each device, from its own
+    last op until it turns to its first one, however long that then waits. ready: the same, from the end of the step
+    before; negative if it turns to its first op sooner.
+    """
+
+    idle: float
+    own: tuple[float, ...]
+    ready: tuple[float, ...]
+
+
 class Timeline:
     """`Timeline(spans, devices)`: the spans of one step on `devices` devices, in order of their start. Immutable.
 
     source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the latency that was planned
     between devices; messages are those that kept a link busy, at most one for an op. notes say how it was measured
-    elsewhere, and what makes it doubtful. pairs ran as one block, whose outputs left together.
+    elsewhere, and what makes it doubtful. pairs ran as one block, whose outputs left together. pause: what came before
+    the step, None if that is not known.
 
     Raises ValueError for no spans, an unknown source, a span of a device that does not exist, or one that ends before
     it starts.
@@ -73,6 +87,7 @@ class Timeline:
         messages: Iterable[Message] = (),
         notes: Iterable[str] = (),
         pairs: Iterable[Pair] = (),
+        pause: Pause | None = None,
     ) -> None:
         spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
         if not all(isinstance(span, Span) for span in spans):
@@ -82,6 +97,7 @@ class Timeline:
         self.devices = whole("devices", devices, 1)
         self.name, self.source, self.unit, self.send = name, source, unit, send
         self.messages, self.notes, self.pairs = tuple(messages), tuple(notes), frozenset(pairs)
+        self.pause = pause
         if source not in SOURCES:
             raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
         if unit not in UNITS:
@@ -94,7 +110,7 @@ class Timeline:
 
     def with_name(self, name: str, notes: Iterable[str] | None = None) -> Timeline:
         """The same timeline under another name, which is its title in a picture; notes: new ones, if given."""
-        about: dict[str, Any] = {"source": self.source, "unit": self.unit, "send": self.send, "pairs": self.pairs}
+        about: dict[str, Any] = {name: getattr(self, name) for name in ("source", "unit", "send", "pairs", "pause")}
         kept = self.notes if notes is None else notes
         return Timeline(self.spans, self.devices, name=name, messages=self.messages, notes=kept, **about)
 

@@ -222,6 +222,23 @@ def test_stages_of_one_device_that_are_slow_alike_are_a_slow_device_and_one_slow
         assert "is slow: its stages" not in str(found)
 
 
+@pytest.mark.parametrize("overlap", [0, 0.5, 1], ids=["pairs hide nothing", "half", "all of the shorter"])
+def test_a_slow_device_shows_in_dual_pipe_v_too_however_much_its_pairs_hide(overlap):
+    schedule = recipes.dual_pipe_v(4, 8)
+    assert schedule.pairs
+
+    def told(factor):
+        costs = costs_of(schedule, factor)
+        return ge.diagnose(ge.simulate(schedule, ge.Costs(F=costs.F, B=costs.B, overlap=overlap)))
+
+    for device, stages in enumerate([(0, 7), (1, 6), (2, 5), (3, 4)]):
+        found = told(lambda stage: 1.6 if stage in stages else 1)  # noqa: B023
+        assert found.cause == "slow rank"
+        assert f"Device {device} is slow: its stages {stages[0]} and {stages[1]} take 1." in str(found)
+        for one in stages:
+            assert told(lambda stage: 1.6 if stage == one else 1).cause == ""  # noqa: B023
+
+
 def test_slow_layers_of_a_device_are_told_from_a_slow_device_by_their_factors():
     """Stages 1 and 5 are on device 1: both slow, but not alike, as where layers differ."""
     schedule = ge.interleaved(4, 8, 2)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.schedule import Op, Schedule
 
-from ..timeline import Message, Span, Timeline
+from ..timeline import Message, Pause, Span, Timeline
 from ..trace import MOST
 from .op_names import Named, Transfer
 from .recording import KERNELS, MARKS, OPERATIONS, Recording
@@ -62,8 +62,14 @@ def _rank(profiles: Sequence[Profile], position: int) -> Rank:
     name = join_words(dict.fromkeys(one.file for one in profiles), most=3, last=" and ")
     steps: list[Step] = []
     for one in sorted(profiles, key=lambda one: one.base + one.recording.ops[0].start):
-        ops = [op._replace(start=one.base + op.start, end=one.base + op.end) for op in one.recording.ops]
-        sent = [of._replace(start=one.base + of.start, end=one.base + of.end) for of in one.recording.transfers]
+        later = one.base
+        ops = [
+            op._replace(start=later + op.start, end=later + op.end, mark=later + op.mark) for op in one.recording.ops
+        ]
+        sent = [
+            of._replace(start=later + of.start, end=later + of.end, mark=later + of.mark)
+            for of in one.recording.transfers
+        ]
         found = steps_of(ops, sent, lambda named: _placed(named, position))
         if steps and found[0].start < steps[-1].end:
             raise ValueError(
@@ -223,8 +229,8 @@ def _by_time(candidates: Sequence[Sequence[Step]]) -> list[tuple[Step, ...]]:
     for step in fewest:
         row = []
         for device, of in enumerate(candidates):
-            while places[device] + 1 < len(of) and step.overlap(of[places[device] + 1]) > max(
-                0.0, step.overlap(of[places[device]])
+            while places[device] + 1 < len(of) and step.overlap(of[places[device] + 1]) > step.overlap(
+                of[places[device]]
             ):
                 places[device] += 1
             row.append(of[places[device]])
@@ -275,8 +281,21 @@ def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
         )
         for message in _messages(row, shifts)
     ]
-    timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", messages=sent)
+    pause = None if apart else _pause(row, unit)
+    timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", messages=sent, pause=pause)
     return Together(timeline, (*doubts, *_overlapping(timeline)), apart)
+
+
+def _pause(row: Sequence[Step], unit: float) -> Pause | None:
+    """What came between a step and the one before, if that was whole on all ranks, and of the same kind."""
+    earlier = [was for step in row if (was := step.before) and not was.lack and was.forward_only == step.forward_only]
+    if len(earlier) < len(row) or min(step.end for step in earlier) <= max(step.start for step in earlier):
+        return None
+    over = max(step.end for step in earlier)
+    # A host may run ahead of its GPU, which is ready when its own last op is over.
+    own = [max(0.0, step.ready - was.end) * unit for step, was in zip(row, earlier, strict=True)]
+    ready = [(was.end - over) * unit + one for was, one in zip(earlier, own, strict=True)]
+    return Pause(max(0.0, min(step.start for step in row) - over) * unit, tuple(own), tuple(ready))
 
 
 def _clocks(row: Sequence[Step], unit: float) -> tuple[list[float], list[str], bool]:

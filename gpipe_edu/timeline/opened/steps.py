@@ -29,13 +29,20 @@ class PlacedOp(NamedTuple):
 class Step:
     """`Step(ops, transfers)`: what one rank ran in one step, in the order in which its host ran it.
 
-    again: the op that came once more while micro-batches were in flight, and so ended it; None if none did.
+    again: the op that came once more while micro-batches were in flight, and so ended it; None if none did. ready: when
+    its host turned to its first op, be it to wait. before: the rank's step before it, None if there is none.
     """
 
     def __init__(
-        self, ops: Sequence[PlacedOp], transfers: Sequence[TimedTransfer] = (), again: Op | None = None
+        self,
+        ops: Sequence[PlacedOp],
+        transfers: Sequence[TimedTransfer] = (),
+        again: Op | None = None,
+        ready: float = 0.0,
+        before: Step | None = None,
     ) -> None:
         self.ops, self.transfers, self.again = tuple(ops), tuple(transfers), again
+        self.ready, self.before = ready, before
 
     @cached_property
     def start(self) -> float:
@@ -98,6 +105,7 @@ def steps_of(ops: Iterable[TimedOp], transfers: Sequence[TimedTransfer], place: 
         number = bisect_right(firsts, one.mark) - 1 if one.transfer.sends else bisect_left(lasts, one.mark)
         if 0 <= number < len(runs):
             sent[number].append(one)
-    return [
-        Step([placed for placed, _ in run], mine, twice) for run, mine, twice in zip(runs, sent, again, strict=True)
-    ]
+    found: list[Step] = []
+    for run, mine, twice, mark in zip(runs, sent, again, firsts, strict=True):
+        found.append(Step([placed for placed, _ in run], mine, twice, mark, found[-1] if found else None))
+    return found

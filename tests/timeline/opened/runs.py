@@ -1,5 +1,7 @@
 """What each rank of a real run does: a step by every schedule class of torch.distributed.pipelining, profiled."""
 
+import time
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -7,6 +9,9 @@ from torch.distributed.pipelining import PipelineStage, schedules
 from torch.profiler import ProfilerActivity, profile, record_function
 
 MICRO_BATCHES, WIDTH = 4, 64
+
+LOADS = 0.3
+"""Seconds for which rank 0 loads data before its second step."""
 
 CLASSES = (
     "ScheduleGPipe",
@@ -29,7 +34,7 @@ def stages_of(name, rank, ranks):
 
 
 def profile_all(folder):
-    """Two steps by every class; each rank's trace in the folder of the class."""
+    """Two steps by every class, rank 0 late for the second; each rank's trace in the folder of the class."""
     from gpipe_edu.distributed.rank import this_watch
 
     this_watch().diary = None  # PyTorch's messages are no learner's
@@ -47,6 +52,7 @@ def profile_all(folder):
         target = {"target": torch.zeros_like(x)} if count - 1 in mine else {}
         with profile(activities=[ProfilerActivity.CPU]) as found:
             schedule.step(*given, **target)
+            time.sleep(LOADS if rank == 0 else 0)
             schedule.step(*given, **target)
         found.export_chrome_trace(f"{folder}/{name}/rank{rank}_trace.json")
 
