@@ -118,6 +118,15 @@ changed(
         return "uneven cut", layers.index(max(layers))
     sent = [[]""",
 )
+changed(
+    "one-layer-off",
+    "two_more_than_the_fewest",
+    "    worst = times.index(max(times))\n    if times",
+    """    if max(layers) >= min(layers) + 2:
+        return "uneven cut", layers.index(max(layers))
+    worst = times.index(max(times))
+    if times""",
+)
 changed("input-changed", "sorts_the_callers_list", "    times = []\n", "    times = []\n    layers.sort()\n")
 changed("other-unit", "as_long_as_in_the_example", "times[worst] > 1.3 * median(times)", "times[worst] > 2.6")
 changed("other-unit", "a_link_takes_half", "travel[worst] > 3 * min(travel)", "travel[worst] > 3 * 0.5")

@@ -67,7 +67,8 @@ def examine(exam: Exam, rng: Random) -> Success:
     them, and an op that stumbles where a rank begins. Some expose what else goes right by chance: a mean, over few
     micro-batches; every second op taken for a forward, with an odd number of them; messages counted with their sender;
     a cut called uneven by the ratio of layers; a slow rank with fewer layers; messages that have left their link; the
-    rank that idles least, taken for the slow one; a rank called slow for having one layer more.
+    rank that idles least, taken for the slow one; a rank called slow for having one layer more;
+    a cut called uneven by who has fewest.
     Then two without messages, as some profilers have none; some in another unit of time; and one in which messages
     that come in show overlap, and those that are sent show none."""
     profiles = [_draw(rng, fault, K, off) for fault in FAULTS for K, off in ((3, -1), (4, 1), (5, -1), (6, 1))]
@@ -80,6 +81,7 @@ def examine(exam: Exam, rng: Random) -> Success:
     profiles += [_draw(rng, NO_OVERLAP, 4, -1, beside=beside) for beside in (-1, 1)]
     profiles.append(_draw(rng, SLOW_RANK, 4, -1, M=4, first="B", wanted=_works_less))
     profiles.append(_draw(rng, NO_OVERLAP, 4, 1, each=3))
+    profiles += [_draw(rng, fault, 4, 1, less=True) for fault in FAULTS if fault != UNEVEN]
     rng.shuffle(profiles)
     _judge([_ask(exam, profile) for profile in profiles])
     with exam.blame_on("without-messages"):
@@ -100,15 +102,17 @@ def _draw(
     *,
     M: int = 0,
     each: int = 4,
+    less: bool = False,
     first: str = "",
     beside: int = 0,
     recipes: Sequence[Callable[[int, int], Schedule]] = (gpipe, one_f_one_b),
     wanted: Callable[[Profile], bool] = lambda profile: True,
 ) -> Profile:
     """A profile of K ranks. off: how many more layers one rank has, if the cut is not what is wrong. M: random if 0.
-    each: the layers of all others. first: a kind; its first op takes long, once, on a rank that is not at fault: the
-    last rank, whose warm-up is its first forward, or the one in front of it. beside: how far behind the rank at fault
-    another stands that begins nothing before its own message has left the link."""
+    each: the layers of all others. less: whether one has a layer less besides. first: a kind; its first op takes long,
+    once, on a rank that is not at fault: the last rank, whose warm-up is its first forward, or the one in front of it.
+    beside: how far behind the rank at fault another stands that begins nothing before its own message has left the
+    link."""
     while True:
         layers, rank = [each] * K, rng.randrange(K - 1 if fault == SLOW_LINK else K)
         waits = rank + beside if beside else None
@@ -117,7 +121,9 @@ def _draw(
         if fault == UNEVEN:
             layers[rank] += rng.randint(2, 4)
         else:
-            layers[rng.randrange(K)] += off
+            other, another = rng.sample(range(K), 2)
+            layers[other] += off
+            layers[another] -= less
         schedule = rng.choice(recipes)(K, M or rng.randint(4, 12))
         knobs: dict[str, Any] = {_KNOBS[fault]: rank} if fault in _KNOBS else {}
         knobs["waits_for_link"] = waits
