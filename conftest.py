@@ -16,7 +16,7 @@ import pytest
 
 from tests import ports, preloaded
 from tests.amount import is_due
-from tests.notebooks import heights
+from tests.notebooks import heights, lesson_claims
 
 TOGETHER = ("tests/browser/", "tests/website/")
 """Folders whose files run in one worker, as they share what takes long to start or to build."""
@@ -53,7 +53,7 @@ def pytest_unconfigure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    items[:] = heights.after_their_cells(items)
+    items[:] = lesson_claims.behind_their_cells(list(heights.after_their_cells(items)))
     judged = Counter()
     for item in items:
         if exercise := _exercise(item.nodeid):

@@ -3,8 +3,8 @@
 A notebook lies open from top to bottom, also before its first cell is run. The site folds what follows a question, but
 neither what stands above it nor what comes behind the next heading. So around a question
 
-- claims up to the next heading, which are asserts and what `on_your_machine` says, stand in folded cells
-  (`source_hidden`). JupyterLab shows the first line of a folded cell, so that is a comment;
+- up to the next heading nothing is asserted (`lesson_claims.py` does it elsewhere), and what `on_your_machine` says
+  stands in folded cells (`source_hidden`). JupyterLab shows the first line of a folded cell, so that is a comment;
 - no sentence has the numbers of the right option, or its words. What they explain is said after the commit, by
   `because`.
 """
@@ -65,7 +65,6 @@ OTHERWISE = {
     ("11/best-fit", "one-parameter"): "what q is",
     ("11/best-fit", "scan"): "what q is",
     ("11/best-fit", "scan-after"): "the other model",
-    ("13/weight-versions", "bey-endless-claim"): "the slots of the question before",
     ("14/copies-or-stages", "way-zero-intro"): "what ZeRO stores",
 }
 """Sentences with the numbers or words of an answer that mean something else: the question, the cell, what is meant."""
@@ -197,7 +196,7 @@ def test_no_sentence_around_a_question_states_its_answer(path):
 
 
 @each("path", LESSONS)
-def test_what_is_asserted_around_a_question_is_folded(path):
+def test_what_is_claimed_below_a_question_is_folded(path):
     cells = [cell for _, _, down, _ in asked(path) for cell in down if cell.cell_type == "code" and not folded(cell)]
     assert not {cell.id: claims(cell) for cell in cells if claims(cell)}
 
