@@ -1,6 +1,6 @@
 """How far the planner is from training runs that others have published, and how its three fitted numbers are found.
 
-    python -m benchmarks.published_runs            # shares within 10 %, and a line per stack
+    python -m benchmarks.published_runs            # shares within 10 %, pairs in order, and a line per stack
     python -m benchmarks.published_runs --rows     # every run
     python -m benchmarks.published_runs --fit      # twenty times, fitted on one half of the runs, judged by the other
     python -m benchmarks.published_runs --draw     # docs/pictures/published_runs.svg and published_residuals.svg
@@ -17,11 +17,12 @@ import statistics
 import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpipe_edu.sizing import Job, Plan, costs, transformer
+from gpipe_edu.sizing.planner import TIE
 from gpipe_edu.sizing.presets import job
 
 DATA = Path(__file__).with_name("published_runs.toml")
@@ -182,6 +183,24 @@ def calibrated_by_one(found: Sequence[Run]) -> list[float]:
     return offs
 
 
+def pairs(found: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """Runs of one model with one mini-batch on the same devices that are divided in two ways, the faster plan first."""
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in found:
+        groups.setdefault((run.told["stack"], run.plan.job), []).append(run)
+    both = (sorted(two, key=lambda run: run.plan.step) for group in groups.values() for two in combinations(group, 2))
+    return [(fast, slow) for fast, slow in both if fast.plan.knobs != slow.plan.knobs]
+
+
+def told_apart(found: Sequence[Run], tie: float) -> list[tuple[int, int]]:
+    """How many pairs there are, and how many of them were reported in the planned order: of those whose planned steps
+    differ by less than the tie, and of the others."""
+    groups: tuple[list[bool], list[bool]] = [], []
+    for fast, slow in pairs(found):
+        groups[slow.plan.step / fast.plan.step >= 1 + tie].append(fast.told["step"] < slow.told["step"])
+    return [(len(group), sum(group)) for group in groups]
+
+
 def likely(found: Sequence[Run]) -> tuple[float, float]:
     """Reported over planned: a tenth of the runs is below the first, a tenth above the second."""
     cuts = statistics.quantiles([1 / (1 + run.off) for run in found], n=10)
@@ -304,8 +323,12 @@ def main() -> None:
     print(f"with a factor per stack within 10 %: {within(calibrated(found)):.1%}")
     print(f"with a factor from one of its runs: {within(calibrated_by_one(found)):.1%}")
     low, high = likely(found)
-    print(f"four in five took {low:.2f} to {high:.2f} times what is planned\n")
+    print(f"four in five took {low:.2f} to {high:.2f} times what is planned")
+    for share in (0.01, 0.02, 0.03, TIE, 0.05, 0.07, 0.1):
+        near, far = told_apart(found, share)
+        print(f"planned less than {share:.0%} apart: {near[1]} of {near[0]} pairs in order; more: {far[1]} of {far[0]}")
     others = held_out()
+    print()
     for stack, group in (*by_stack(found).items(), *by_stack(others).items()):
         offs = sorted(run.off for run in group)
         kept = " (held out)" if group[0] in others else ""

@@ -26,8 +26,18 @@ if TYPE_CHECKING:
 MOST_MICRO_BATCHES: Final = 512
 """Beyond this a table of plans would take minutes, not seconds."""
 
-TIE: Final = 0.01
-"""Plans whose steps differ by less than this share count as equally fast; a model of costs knows no better."""
+TIE: Final = 0.04
+"""Plans of one job whose steps differ by less than this share cannot be told apart. They share most of what the costs
+get wrong, so this is less than `LIKELY` allows. Of the published runs there are 69 pairs of one model on the same
+devices, divided in two ways: where the planned steps differ by less, half of the pairs were reported in the planned
+order, no more than a coin would get right; of the others, 85 % (`pairs` of benchmarks/published_runs.py)."""
+
+SMALL: Final = 0.01
+"""What saves less than this share of a step is neither searched for nor told."""
+
+ROOMY: Final = 0.8
+"""A plan that needs at most this share of the memory that may be used has some to spare. Of the 38 published runs that
+report their memory, all but one held at most 1.16 times what is planned, and this leaves room for 1.25 times."""
 
 LIKELY: Final = (0.9, 1.16)
 """Of the published runs that the costs are fitted to, four in five took between these multiples of the planned time, a
@@ -41,7 +51,7 @@ LONG: Final = 8192
 
 _FEW: Final = 16
 """Up to so many devices, any number of them may be used, and every V. Of more, all are used, with K a divisor, and a
-larger V only where it saves more than `TIE`. Up to so many samples per replica, micro-batches may have any size; with
+larger V only where it saves more than `SMALL`. Up to so many samples per replica, micro-batches may have any size; with
 more, their size or M is a power of two."""
 
 
@@ -151,8 +161,19 @@ class Planner:
 
     @cached_property
     def best(self) -> Plan | None:
-        """The one with the shortest step; of equally fast ones with fewest devices, then the simplest."""
-        return _fastest(self.plans)
+        """Of the plans that cannot be told from the fastest, the one that runs in most systems; of these the simplest,
+        then the one that leaves most memory, where that is scarce."""
+        return self._choose()
+
+    @cached_property
+    def fastest(self) -> Plan | None:
+        """The one with the shortest step on paper."""
+        return _fastest(self.plans, tie=0.0)
+
+    @cached_property
+    def safer(self) -> Plan | None:
+        """The best of the plans with memory to spare."""
+        return self._choose(_is_roomy)
 
     @cached_property
     def second(self) -> Plan | None:
@@ -219,8 +240,8 @@ class Planner:
         return [Change(plan, effect(plan, best)) for plan in found]
 
     def homes(self) -> list[tuple[Plan, str]]:
-        """The three fastest plans of different ways, each with what runs it, in words."""
-        found: list[Plan] = []
+        """The best and the two fastest of other ways, each with what runs it, in words."""
+        found = [self.best] if self.best else []
         for plan in sorted(self.rows() + ([self.second] if self.second else []), key=lambda plan: plan.step):
             if plan.fits and plan.knobs not in [other.knobs for other in found]:
                 found.append(plan)
@@ -231,20 +252,50 @@ class Planner:
         best, machine = self.best, self.job.machine
         if best is None:
             raise ValueError("nothing fits, so no plan is the best; shortage() tells what is short")
-        text = f"Of {len(self.plans):,} plans, none that fits has a step more than {TIE:.0%} shorter. "
-        text += self._pipeline_or_not(best)
-        if self.second is not None and self.second.knobs not in text:
-            text += f" The best of the other ways, {self.second.knobs}, {_loss(self.second, best)}."
+        text = f"Of {len(self.plans):,} plans, {self._beside_the_fastest(best)} {self._pipeline_or_not(best)}"
+        told = self.fastest is not None and self.second is not None and _way(self.second) == _way(self.fastest)
+        if self.second is not None and not told and self.second.knobs not in text:
+            text += f" The best of the other ways, {self.second.knobs}, {self._loss(self.second, best)}."
         spare = machine.devices - best.devices
         text += f" {spare} of {machine.devices} devices would be left over." if spare else ""
         return text
+
+    def room(self) -> str:
+        """The safer choice, with memory to spare, in words. Raises ValueError if nothing fits."""
+        best, safer, usable = self.best, self.safer, self.job.machine.usable
+        if best is None:
+            raise ValueError("nothing fits, so no plan has memory to spare; shortage() tells what is short")
+        if _is_roomy(best):
+            return f"this one: it leaves {size(-best.short)} of {size(usable)} to spare."
+        if safer is None:
+            return f"none: no plan leaves {1 - ROOMY:.0%} of the memory."
+        return f"{safer.knobs}: {effect(safer, best)}{self._better(best, safer).replace('this one', 'the best')}."
+
+    def _choose(self, where: Callable[[Plan], bool] = lambda _: True) -> Plan | None:
+        return _fastest(self.plans, where=where, tie=TIE, rank=self._rank)
+
+    def _rank(self, plan: Plan) -> tuple[int, ...]:
+        return -self._places(plan), *_simplicity(plan)
+
+    def _places(self, plan: Plan) -> int:
+        """How many systems run the plan; 0 where it does not matter: for a model that none of them trains, and where
+        one of them is asked for."""
+        if self.ways.on != ANY or self.job.model.tokens == 1:
+            return 0
+        return sum(not lacks for lacks in lacking(plan).values())
+
+    def _beside_the_fastest(self, best: Plan) -> str:
+        first = self.fastest
+        if first is None or best.step <= (1 + SMALL) * first.step:
+            return f"none that fits has a step more than {SMALL:.0%} shorter."
+        return f"the fastest, {first.knobs}, {self._loss(first, best)}."
 
     def _pipeline_or_not(self, best: Plan) -> str:
         if self.job.machine.devices == 1:
             return "On one device there is nothing to divide."
         if best.K == 1:
             cut = _fastest(plan for plan in self.plans if plan.K > 1)
-            other = f"the fastest, {cut.knobs}, takes {cut.step / best.step:.2f} times as long" if cut else "none fits"
+            other = f"the fastest, {cut.knobs}, {_times(cut, best)}" if cut else "none fits"
             return f"Of the ways weighed, none needs a pipeline here: of those with one, {other}."
         if self.alone is None:
             whole = [plan for plan in self.plans if plan.K == 1]
@@ -255,10 +306,30 @@ class Planner:
                 f"Of the ways weighed, only a pipeline fits: without one, a device lacks {size(least.short)}, even "
                 f"with {least.knobs}."
             )
-        return (
-            f"Of the ways weighed, a pipeline is fastest: the best without one, {self.alone.knobs}, "
-            f"{_loss(self.alone, best)}."
-        )
+        first = "Of the ways weighed, a pipeline is fastest: the" if not _ties(self.alone, best) else "The"
+        return f"{first} best without one, {self.alone.knobs}, {self._loss(self.alone, best)}."
+
+    def _loss(self, plan: Plan, best: Plan) -> str:
+        """Why `plan` is not the best, in words."""
+        if _ties(plan, best):
+            return _times(plan, best) + self._better(best, plan)
+        more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
+        name = max(more, key=lambda name: more[name])
+        rest = plan.step - best.step - more[name]
+        others = f", all else {duration(abs(rest))} {'more' if rest > 0 else 'less'}"
+        others *= abs(rest) > SMALL * best.step
+        return f"{_times(plan, best)}: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
+
+    def _better(self, best: Plan, other: Plan) -> str:
+        """What makes `best` the better of two plans that cannot be told apart, to be put at the end of a sentence."""
+        here, there = self._places(best), self._places(other)
+        if here > there:
+            systems = f"{_COUNTS[len(SYSTEMS)]} systems"
+            return f"; this one runs in {_COUNTS[here]} of {systems}, that one in {_COUNTS[there]}"
+        parts = zip(_simpler_by(best), _simplicity(best), _simplicity(other), strict=True)
+        words, mine, theirs = next((part for part in parts if part[1] != part[2]), ("leaves more memory", 0, 0))
+        first = mine < theirs or (mine == theirs and _tightness(best) < _tightness(other))
+        return f"; this one {words}" if here == there and first else ""
 
     def warnings(self) -> list[str]:
         """What else one has to know: what makes the model slow on these devices, whatever the plan; and that the
@@ -376,6 +447,8 @@ def guide(job: Job, ways: SearchSpace = SearchSpace()) -> Planner:  # noqa: B008
 
 _SPREAD: Final = {0: "nothing", 1: "the optimizer's state", 2: "gradients, too,", 3: "weights, too,"}
 
+_COUNTS: Final = ("none", "one", "two", "three")
+
 _BAR: Final = 6
 
 _COLUMNS: Final = (
@@ -413,16 +486,25 @@ def _way(plan: Plan) -> tuple[int, ...]:
     return plan.K, plan.group.tensor, plan.group.context, plan.zero
 
 
-def _loss(plan: Plan, best: Plan) -> str:
-    """Why `plan` is not the best, in words."""
+def _ties(plan: Plan, best: Plan) -> bool:
+    return plan.step <= (1 + TIE) * best.step
+
+
+def _times(plan: Plan, best: Plan) -> str:
+    """How long a plan's step is beside the best's, in words."""
     times = plan.step / best.step
-    if times <= 1 + TIE:
-        return "is as fast, but no simpler" if plan.devices <= best.devices else "is as fast, but on more devices"
-    more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
-    name = max(more, key=lambda name: more[name])
-    rest = plan.step - best.step - more[name]
-    others = f", all else {duration(abs(rest))} {'more' if rest > 0 else 'less'}" if abs(rest) > TIE * best.step else ""
-    return f"takes {times:.2f} times as long: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
+    words = f"is {1 - times:.0%} faster" if times < 1 else f"takes {times:.2f} times as long"
+    words = "is as fast" if abs(times - 1) < SMALL / 2 else words
+    return f"{words} on paper, which the planner cannot tell apart" if _ties(plan, best) else words
+
+
+def _is_roomy(plan: Plan) -> bool:
+    return _tightness(plan) == ROOMY
+
+
+def _tightness(plan: Plan) -> float:
+    """The share that it needs of the memory that may be used, where that is not roomy."""
+    return max(ROOMY, max(plan.memory) / plan.job.machine.usable)
 
 
 def _any(values: Iterable[Any]) -> str:
@@ -462,26 +544,34 @@ def effect(plan: Plan, best: Plan) -> str:
     return f"{slower}, {'the same memory' if now == was else f'{now} instead of {was}'}"
 
 
-def _fastest(plans: Iterable[Plan], limit: float = inf, where: Callable[[Plan], bool] = lambda _: True) -> Plan | None:
-    """The simplest of the plans that fit and, within the tie, are fastest, and no slower than the limit.
+def _fastest(
+    plans: Iterable[Plan],
+    limit: float = inf,
+    where: Callable[[Plan], bool] = lambda _: True,
+    tie: float = SMALL,
+    rank: Callable[[Plan], tuple[int, ...]] | None = None,
+) -> Plan | None:
+    """Of the plans that fit and, within the tie, are fastest, and no slower than the limit, the first by rank.
 
     The most promising plan is looked at first, by its floor, then by its bound, and only then simulated: once a
-    simulated one comes first, all that are left are slower. They are looked at only where they are simpler. where:
-    asked last.
+    simulated one comes first, all that are left are slower. They are looked at only where their rank is lower. where:
+    asked last. rank: without it, how simple a plan is; of equal ones the less tight one, which takes longer to compute,
+    comes first.
     """
+    rank = rank or _simplicity
     best: Plan | None = None
     heap = [(plan.floor, 0, index, plan) for index, plan in enumerate(plans)]
     heapify(heap)
     while heap and heap[0][0] <= limit:
         _, known, index, plan = heappop(heap)
-        if best is not None and not _simpler(plan, best):
+        if best is not None and not _comes_first(plan, best, rank):
             continue
         if known == 0:
             heappush(heap, (max(plan.bound, plan.floor), 1, index, plan))
         elif known == 1 and plan.fits and where(plan):
             heappush(heap, (plan.step, 2, index, plan))
         elif known == 2:
-            limit, best = min(limit, plan.step * (1 + TIE)), plan
+            limit, best = min(limit, plan.step * (1 + tie)), plan
     return best
 
 
@@ -492,22 +582,34 @@ def _closest(plans: Iterable[Plan]) -> list[Plan]:
     return [] if any(plan.fits for plan in small) else [min(small, key=lambda plan: plan.short)]
 
 
-def _simpler(plan: Plan, other: Plan) -> bool:
-    """Fewest devices, no pipeline or a short one, small groups, little sharding, a plain order, little recompute; then
-    least memory, which takes longer to compute than the rest."""
-    mine, others = _simplicity(plan), _simplicity(other)
-    return mine < others or (mine == others and max(plan.memory) < max(other.memory))
+def _comes_first(plan: Plan, other: Plan, rank: Callable[[Plan], tuple[int, ...]]) -> bool:
+    mine, others = rank(plan), rank(other)
+    return mine < others or (mine == others and _tightness(plan) < _tightness(other))
 
 
 def _simplicity(plan: Plan) -> tuple[int, ...]:
+    """Fewest devices, no pipeline or a short one, small groups, nothing sharded, a plain order, little recompute."""
     return (
         plan.devices,
         plan.K,
         plan.group.tensor * plan.group.context,
-        plan.zero,
+        plan.zero > 0,
         _ORDER.index(plan.schedule),
         plan.V,
         _RECOMPUTES.index(plan.recompute),
+    )
+
+
+def _simpler_by(plan: Plan) -> tuple[str, ...]:
+    """What is said of a plan that is simpler than another, for each part of its simplicity."""
+    return (
+        "takes fewer devices",
+        "needs no pipeline" if plan.K == 1 else "needs fewer stages",
+        "needs no groups of devices" if plan.group.tensor * plan.group.context == 1 else "needs smaller groups",
+        "needs no ZeRO",
+        "has a simpler schedule",
+        "has fewer stages on each device",
+        "recomputes nothing" if plan.recompute == "none" else "recomputes in a simpler way",
     )
 
 
@@ -572,7 +674,7 @@ def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, 
             yield name, None
             continue
         yield name, ways.V[0]
-        yield from ((name, V) for less, V in pairwise(ways.V) if bubble * (1 / less - 1 / V) > TIE)
+        yield from ((name, V) for less, V in pairwise(ways.V) if bubble * (1 / less - 1 / V) > SMALL)
 
 
 def _why_none(job: Job, ways: SearchSpace) -> str:

@@ -9,7 +9,7 @@ from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, g
 from gpipe_edu.sizing.flags import SYSTEMS, lacking, where
 from gpipe_edu.sizing.page.picture import as_html
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES, ZERO
-from gpipe_edu.sizing.planner import ANY, LONG, TIE, USUAL, _loss, bar, duration, size
+from gpipe_edu.sizing.planner import ANY, LONG, ROOMY, SMALL, TIE, USUAL, bar, duration, size
 from gpipe_edu.sizing.systems import full_name
 from tests.each import each
 
@@ -210,11 +210,11 @@ def test_a_best_plan_that_no_system_runs_is_told():
 
 
 def test_the_fastest_that_a_system_runs_is_told_besides():
-    guide = Planner(TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
+    guide = Planner(TIGHT._replace(batch=12), ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b")))
     [warning] = guide.warnings()
     running = [plan for plan in guide.fitting if not all(lacking(plan).values())]
     [told] = [plan for plan in running if f"The fastest that one of them runs: {plan.knobs}, " in warning]
-    assert guide.best.step < told.step < (1 + TIE) * min(plan.step for plan in running)
+    assert guide.best.step * (1 + TIE) < told.step <= (1 + SMALL) * min(plan.step for plan in running)
     assert warning.endswith(f"{told.step / guide.best.step:.2f} times as long, in Megatron-LM (Megatron Core 0.19).")
     [warning] = Planner(TIGHT, ZERO_BUBBLE).warnings()
     assert warning.endswith("They run no other that fits, either.")
@@ -225,6 +225,92 @@ def test_nothing_is_said_where_a_system_runs_the_best_plan_or_the_model_is_no_tr
     assert Planner(TIGHT, ZERO_BUBBLE._replace(recompute=("full",))).warnings() == []
     few = Planner(Job(mlp([256] * 9), 8, TIGHT.machine), ZERO_BUBBLE)
     assert (few.best.schedule, few.warnings()) == ("zero_bubble", [])
+
+
+def places(plan):
+    return sum(not lacks for lacks in lacking(plan).values())
+
+
+def simplicity(plan):
+    cut = plan.K > 1
+    schedule = ("1f1b", "gpipe", "interleaved", "zero_bubble", "interleaved_zero_bubble", "zero_bubble_v")
+    order = (*schedule, "breadth_first").index(plan.schedule)
+    again = ("none", "selective", "full", "stage").index(plan.recompute)
+    size = plan.group.tensor * plan.group.context
+    return plan.devices, plan.K, size, plan.zero > 0, order * cut, plan.V, again
+
+
+def needed(plan):
+    """Memory, where a fifth is not to spare."""
+    return max(max(plan.memory), 0.8 * plan.job.machine.usable)
+
+
+TIED = {
+    # torchtitan has no ZeRO-1 without a pipeline, which would leave more memory here.
+    "systems": (presets.job(presets.model("llama3-8b"), 64, "h100", 8), SearchSpace(zero=(1, 2), schedules=("1f1b",))),
+    "places": (TIGHT, ZERO_BUBBLE._replace(schedules=("zero_bubble", "1f1b"))),
+    "groups": (presets.job(transformer(40, 5120, 4096, 32000), 128, "h100", 16), SearchSpace(schedules=("1f1b",))),
+    "memory": (presets.job(presets.model("qwen3-8b"), 64, "a100-40", 16), SearchSpace(schedules=("1f1b",))),
+}
+
+
+@each("name", TIED)
+def test_of_plans_that_cannot_be_told_apart_the_best_runs_in_most_places_then_is_simplest_then_leaves_memory(name):
+    guide = Planner(*TIED[name])
+    best, first = guide.best, guide.fastest
+    promising = [plan for plan in guide.plans if plan.floor <= first.step * (1 + TIE) and plan.fits]
+    tied = [plan for plan in promising if plan.step <= first.step * (1 + TIE)]
+    assert first.step == min(plan.step for plan in promising)
+    assert best in tied
+    assert best.step > first.step * (1 + SMALL)  # so that there is a choice
+    assert places(best) == max(map(places, tied))
+    there = [plan for plan in tied if places(plan) == places(best)]
+    assert simplicity(best) == min(map(simplicity, there))
+    simple = [plan for plan in there if simplicity(plan) == simplicity(best)]
+    assert needed(best) == min(map(needed, simple))
+    assert best.step == min(plan.step for plan in simple if needed(plan) == needed(best))
+    why = {
+        "systems": "this one leaves more memory",
+        "places": "this one runs in two of three systems, that one in none",
+        "groups": "this one needs no groups of devices",
+        "memory": "this one leaves more memory",
+    }[name]
+    faster = f"{1 - first.step / best.step:.0%} faster on paper, which the planner cannot tell apart; {why}."
+    assert f"the fastest, {first.knobs}, is {faster}" in guide.reason()
+
+
+def test_places_do_not_count_where_one_system_is_asked_for_or_none_can_be():
+    job, ways = TIED["places"]
+    asked = Planner(job, ways._replace(on="torchtitan", recompute=("full",)))
+    for one in (asked, Planner(Job(mlp([256] * 9), 8, TIGHT.machine), ways)):
+        assert {one._rank(plan)[0] for plan in one.plans} == {0}
+
+
+def test_a_safer_plan_has_a_fifth_of_the_memory_to_spare_and_is_the_best_of_those():
+    guide = Planner(presets.job(presets.model("llama3-8b"), 64, "h100", 8), SearchSpace(schedules=("1f1b",)))
+    best, safer, usable = guide.best, guide.safer, guide.job.machine.usable
+    assert max(best.memory) > ROOMY * usable >= max(safer.memory)
+    assert safer.step > best.step
+    roomy = [plan for plan in guide.fitting if max(plan.memory) <= 0.8 * usable]
+    near = [plan for plan in roomy if plan.floor < safer.step and plan.step <= (1 + TIE) * safer.step]
+    shortest = min(plan.step for plan in near)
+    tied = [plan for plan in near if plan.step <= (1 + TIE) * shortest]
+    assert safer in tied
+    assert (-places(safer), simplicity(safer)) == min((-places(plan), simplicity(plan)) for plan in tied)
+    more = f"{safer.step / best.step - 1:+.0%} time, {size(max(safer.memory))} instead of {size(max(best.memory))}"
+    assert guide.room().startswith(f"{safer.knobs}: {more}")
+    roomy_best = Planner(presets.job(presets.model("llama3-8b"), 128, "h100", 64), SearchSpace(schedules=("1f1b",)))
+    left = size(72e9 - max(roomy_best.best.memory))
+    assert roomy_best.room() == f"this one: it leaves {left} of 72 GB to spare."
+    assert roomy_best.safer == roomy_best.best
+
+
+def test_where_no_plan_leaves_a_fifth_of_the_memory_it_says_so(found):
+    least = min(max(plan.memory) for plan in found.plans)
+    tight = Planner(JOB._replace(machine=MACHINE._replace(memory=1.1 * least / 0.9)), PLAIN)
+    assert (tight.safer, tight.room()) == (None, "none: no plan leaves 20% of the memory.")
+    with pytest.raises(ValueError, match="nothing fits"):
+        Planner(JOB._replace(machine=MACHINE._replace(memory=20e6)), PLAIN).room()
 
 
 def test_when_nothing_fits_it_says_what_is_short_and_each_cure_cures():
@@ -321,7 +407,7 @@ def test_what_a_slower_plan_costs_adds_up(found):
     words = r"takes [\d.]+ times as long: .* cost (?P<most>[^,]+) more(?:, all else (?P<rest>.+) (?P<sign>more|less))?"
     signs = set()
     for plan in found.plans:
-        told = re.fullmatch(words, _loss(plan, found.best))
+        told = re.fullmatch(words, found._loss(plan, found.best))
         if told is None:
             assert plan.step <= (1 + TIE) * found.best.step
             continue

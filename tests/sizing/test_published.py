@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import published_runs as published
 from gpipe_edu.sizing import Job, Machine, Plan, costs, transformer
-from gpipe_edu.sizing.planner import LIKELY
+from gpipe_edu.sizing.planner import LIKELY, ROOMY, TIE
 from gpipe_edu.sizing.presets import job, model, presets
 
 pytestmark = pytest.mark.slow
@@ -128,6 +128,29 @@ def test_uncalibrated_plans_tell_the_range_of_four_in_five(runs):
     assert inside == pytest.approx(0.5, abs=0.06)
 
 
+def test_plans_of_one_model_that_differ_by_less_than_the_tie_were_reported_in_the_planned_order_as_by_a_coin(runs):
+    (near, right), (far, others) = published.told_apart(runs, TIE)
+    assert right / near == pytest.approx(0.5, abs=0.1)
+    assert others / far > 0.8
+    assert f"| less than {100 * TIE:g} % | {near} | {right} |" in PAGE
+    assert f"| more | {far} | {others} |" in PAGE
+    found = published.pairs(runs)
+    assert f"there are {len(found)} pairs of one model" in WORDS
+    ratios = [(slow.plan.step / fast.plan.step) / (slow.told["step"] / fast.told["step"]) for fast, slow in found]
+    off = statistics.median(max(ratio, 1 / ratio) - 1 for ratio in ratios)
+    assert f"within {off:.1%} of the reported".replace("%", " %") in WORDS
+    big = sum("BigScience" in fast.told["stack"] for fast, _ in found)
+    assert f"{big} of the pairs are BigScience's" in WORDS
+    (middle, some), (above, most) = published.told_apart(runs, 0.07)
+    between = f"{some - right} of {middle - near} pairs are in order; beyond 7 %, {most} of {above}"
+    assert f"Between {100 * TIE:g} and 7 % the plan does no better ({between})" in WORDS
+    assert published.told_apart(published.held_out(), TIE) == [(0, 0), (10, 8)]
+    assert "no pair of ten is that close on paper; eight are in order" in WORDS
+    for fast, slow in found:
+        assert fast.plan.job == slow.plan.job
+        assert fast.plan.step <= slow.plan.step
+
+
 def test_every_term_of_the_costs_is_needed(runs, monkeypatch):
     """Left out one at a time, fewer runs are planned well; the page says how many."""
     told = [run.told for run in runs]
@@ -174,6 +197,9 @@ def test_memory_is_planned_where_it_is_told(runs):
     close = published.within(max(run.plan.memory) / 1e9 / run.told["memory_gb"] - 1 for run in told)
     assert close >= 0.8
     assert f"{len(told)} rows report memory; {close:.0%} of them".replace("%", " %") in WORDS
+    *most, _ = held = sorted(run.told["memory_gb"] * 1e9 / max(run.plan.memory) for run in told)
+    assert most[-1] == pytest.approx(1.16, abs=0.005)
+    assert most[-1] < 1 / ROOMY < held[-1]
 
 
 @pytest.mark.parametrize("told", [row for row in published.data()["table_1"] if row["recompute"] == "stage"])

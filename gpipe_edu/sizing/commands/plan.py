@@ -1,5 +1,6 @@
 """`plan`: how to divide the training of this model among these devices, and what to recompute.
 
+The first screen has the answer, why it is the answer, a safer one and where it runs; everything else is asked for.
 One measured step gives a factor for all plans: stacks of software differ by a quarter on equal devices.
 """
 
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.validate import number
@@ -31,7 +33,7 @@ from gpipe_edu.sizing import (
     size,
     transformer,
 )
-from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking, lacks_on
+from gpipe_edu.sizing.flags import SYSTEMS, command, flags, lacking, lacks_on, where
 from gpipe_edu.sizing.hugging_face import Opened
 from gpipe_edu.sizing.in_words import bar
 from gpipe_edu.sizing.plan import RECOMPUTES, SCHEDULES
@@ -131,6 +133,10 @@ def run(
             "DeepSpeed's or nanotron's.",
         ),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Show the best plan of each K, where memory and time go, and each knob turned."),
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show every plan, not only the best of each K.")] = False,
     show_flags: Annotated[
         bool, typer.Option("--flags", help="Show what runs the best plan: here, in Megatron-LM, torchtitan, DeepSpeed.")
@@ -139,7 +145,7 @@ def run(
 ) -> int:
     """Say how many replicas (D), stages (K) and micro-batches (M) to use, in what groups, and what to recompute.
 
-    It weighs all the ways that its last lines name, unless options narrow them.
+    It weighs all the ways that --verbose names, unless options narrow them.
 
     Exit code 1, with what is short, if nothing fits.
     """
@@ -180,35 +186,48 @@ def run(
         chosen: dict[str, Any] = {name: (value,) for name, value in only.items() if value is not None} | {"on": on}
         guide = Planner(job, SearchSpace()._replace(**chosen))
         own_plan = mine and like.plan_like(mine, job)
-    plans = list(guide.plans) if everything else guide.rows()
+    best, shows_table = guide.best, verbose or everything
+    plans = list(guide.plans) if everything else guide.rows() if verbose or as_json else []
     if as_json:
         more = {"notes": notes, "like": own_plan and own_plan.as_dict()}
         typer.echo(json.dumps(_answer(guide, plans, factor) | more, indent=1))
-        return 0 if guide.best else 1
+        return 0 if best else 1
     own = machine if machine.endswith(machine_file.SUFFIX) else None
     if machine == EXAMPLE and not given:
         notes = (f"The machine is `{EXAMPLE}`, an example: name yours, such as --machine h100.", *notes)
-    _describe(console, guide.job, factor, own, notes)
-    best = guide.best
+    _describe(console, guide.job, factor, own, notes, verbose)
     if best:
         _advise(console, guide, best, compare=factor is None and own is None)
     else:
         console.print(guide.shortage(), style="bold red", markup=False)
         _warn(console, guide)
         console.print("What alone would cure it:", *guide.cures(), sep="\n  ", markup=False)
-        console.print()
-    _table(console, guide, plans)
-    if best:
+    if shows_table:
+        _table(console, guide, plans)
+    if best and verbose:
         _explain(console, guide, best)
     if mine and own_plan:
         _beside(console, guide, mine, own_plan)
     if best and show_flags:
         _run(console, best, on)
-    console.print(f"\n{guide.ways}", markup=False)
-    if best:  # once more, at the end, where a terminal is after a long answer
-        held = f"{size(max(best.memory))} of {size(guide.job.machine.usable)} on device {best.fullest}"
-        console.print(f"\nSo take {best.knobs}: {duration(best.step)} a step, {held}.", style="bold", markup=False)
+    if verbose:
+        console.print(f"\n{guide.ways}", markup=False)
+    else:
+        console.print(f"\n{_MORE}", markup=False)
+    if best and (shows_table or mine or show_flags):  # once more, where a terminal is after a long answer
+        console.print(f"\nSo take {best.knobs}: {_figures(best)}.", style="bold", markup=False)
     return 0 if best else 1
+
+
+_MORE: Final = (
+    "More: --verbose (the best plan of each K, where memory and time go, each knob turned), --flags (how to run it), "
+    "--calibrate (your own measured step)."
+)
+
+
+def _figures(plan: Plan) -> str:
+    held = f"{size(max(plan.memory))} of {size(plan.job.machine.usable)} on device {plan.fullest}"
+    return f"{duration(plan.step)} a step, {held}"
 
 
 def _model(name: str | None, asked: dict[str, int], mine: like.Like | None) -> Opened:
@@ -266,6 +285,8 @@ def _answer(guide: Planner, plans: list[Plan], factor: float | None) -> dict[str
         "command": best and command(best).words,
         "flags": best and {system: {flag.knob: flag.text for flag in found} for system, found in flags(best).items()},
         "lacking": best and lacking(best),
+        "fastest": guide.fastest and guide.fastest.as_dict(),
+        "safer": guide.safer and guide.safer.as_dict(),
         "second": second and second.as_dict(),
         "reason": guide.reason() if best else guide.shortage(),
         "cures": guide.cures(),
@@ -275,7 +296,9 @@ def _answer(guide: Planner, plans: list[Plan], factor: float | None) -> dict[str
     }
 
 
-def _describe(console: Console, job: Job, factor: float | None, file: str | None, notes: tuple[str, ...]) -> None:
+def _describe(
+    console: Console, job: Job, factor: float | None, file: str | None, notes: tuple[str, ...], verbose: bool
+) -> None:
     machine = job.machine
     console.print(
         f"{job.model.name}, {job.model.parameters:,} parameters; "
@@ -283,16 +306,16 @@ def _describe(console: Console, job: Job, factor: float | None, file: str | None
         f"{size(machine.memory)}, of which {size(machine.usable)} may be used; {sum(job.state)} bytes per parameter.",
         markup=False,
     )
-    network = f", {machine.network / 1e9:g} GB/s between nodes (--network)" if machine.network else ""
+    figures = [f"{machine.speed / 1e12:.3g} TFLOP/s a device (--speed)"]
+    if verbose:
+        memory = [f"{machine.bandwidth / 1e9:.4g} GB/s to its memory (--bandwidth)"] if machine.bandwidth else []
+        figures += [*memory, f"{machine.overhead * 1e6:g} µs per layer and op (--overhead)"]
     link = "sending free" if machine.link is None else f"{machine.link / 1e9:g} GB/s between devices (--link)"
-    memory = f", {machine.bandwidth / 1e9:.4g} GB/s to its memory (--bandwidth)" if machine.bandwidth else ""
+    network = [f"{machine.network / 1e9:g} GB/s between nodes (--network)"] if machine.network else []
+    figures += [link, *network]
     known = f"As {file} says" if file else "Assumed, not measured"
     known = f"As your step says, {factor:.3g} times as slow" if factor else known
-    console.print(
-        f"{known}: {machine.speed / 1e12:.3g} TFLOP/s a device (--speed){memory}, {machine.overhead * 1e6:g} µs "
-        f"per layer and op (--overhead), {link}{network}. All times below are planned.",
-        markup=False,
-    )
+    console.print(f"{known}: {', '.join(figures)}. All times below are planned.", markup=False)
     for note in notes:
         console.print(note, markup=False)
     console.print()
@@ -300,7 +323,7 @@ def _describe(console: Console, job: Job, factor: float | None, file: str | None
 
 def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
     heading, *lines = guide.lines(plans, console.width)
-    console.print(heading, style="bold", markup=False, soft_wrap=True)
+    console.print(f"\n{heading}", style="bold", markup=False, soft_wrap=True)
     for plan, line in zip(plans, lines, strict=True):
         style = "bold" if plan is guide.best else "" if plan.fits else "dim"
         console.print(line, style=style, markup=False, soft_wrap=True)
@@ -311,23 +334,33 @@ def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
 
 
 def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None:
-    """The best, and why. compare: with published runs."""
+    """The answer, why, a safer one, and where it runs. compare: with published runs."""
     each = ", ".join(map(str, best.balance))
-    if len(best.balance) > 8:
+    if len(best.balance) > 8 or len(set(best.balance)) == 1:
         each = " to ".join(map(str, sorted({min(best.balance), max(best.balance)})))
-    ends = ", with embedding and head" if guide.job.model.tokens > 1 else ""
-    console.print(f"Best: {best.knobs}; layers per stage{ends}: {each}.", style="bold")
+    ends = " with embedding and head" if guide.job.model.tokens > 1 else ""
+    cut = f"{len(best.balance)} stages of {each} layers{ends}" if best.K > 1 else "the whole model"
     rate = f"{best.tokens_per_second:,.0f} {'tokens' if guide.job.model.tokens > 1 else 'samples'} a second"
     low, high = (duration(best.step * times) for times in LIKELY)
     likely = (
-        f"; of the runs that the planner was fitted to, four in five took {LIKELY[0]:.2f} to {LIKELY[1]:.2f} times the "
-        f"time planned (here {low} to {high}), and so did half of the other runs"
-    )
-    compare = compare and guide.job.machine.bandwidth is not None
-    console.print(f"{duration(best.step)} a step, {rate}, MFU {best.mfu:.0%}{likely if compare else ''}.", markup=False)
-    console.print(guide.reason(), markup=False)
+        f" Four in five of the runs that the planner was fitted to, and half of the others, took {LIKELY[0]:.2f} to "
+        f"{LIKELY[1]:.2f} times the time planned: here {low} to {high}."
+    ) * (compare and guide.job.machine.bandwidth is not None)
+    pieces = plural(best.M, "micro-batch")
+    rows = {
+        "take": best.knobs,
+        "": f"{plural(best.D, 'replica')} of {cut}, {pieces} of {plural(best.samples, 'sample')}",
+        " ": f"{_figures(best)}; {rate}, MFU {best.mfu:.0%}.{likely}",
+        "why": guide.reason(),
+        "safer": guide.room(),
+    }
+    if guide.job.model.tokens > 1:
+        rows["runs in"] = f"{where(best).removeprefix('runs in ')}."
+    answer = Table.grid(padding=(0, 2))
+    for name, words in rows.items():
+        answer.add_row(Text(name, style="bold"), Text(words, style="bold" if name == "take" else ""))
+    console.print(answer)
     _warn(console, guide)
-    console.print()
 
 
 def _explain(console: Console, guide: Planner, best: Plan) -> None:
@@ -359,7 +392,11 @@ def _beside(console: Console, guide: Planner, theirs: like.Like, mine: Plan) -> 
     console.print(f"{mine.knobs}: {duration(mine.step)} a step, bubble {mine.bubble:.1%}, {held}{short}.", markup=False)
     if guide.best:
         times = mine.step / guide.best.step
-        tied = "It is as fast as the best." if times <= 1 + TIE else f"The best takes {1 / times:.0%} of its time."
+        tied = (
+            "The planner cannot tell it from the best."
+            if times <= 1 + TIE
+            else f"The best takes {1 / times:.0%} of its time."
+        )
         console.print(tied, markup=False)
     table = Table("one knob of yours turned", "planned effect", box=None, pad_edge=False)
     system = theirs.knobs["system"]
