@@ -1,12 +1,13 @@
 """A model of one's own, from the config.json that Hugging Face's transformers keeps with it.
 
-Dense decoders only, counted to the last parameter: `dense_models.toml` says what their blocks have. What else a file
-may describe is refused by name: nothing here knows what experts, latent attention or a recurrence cost.
+Dense decoders and mixtures of experts, counted to the last parameter: `dense_models.toml` and `expert_models.toml` say
+what their blocks have. What else a file may describe is refused by name: nothing here knows what a recurrence costs.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,9 @@ from gpipe_edu.base.bounded import TooMuchError, check_values, in_one_sentence, 
 from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import join_words, shown
 
-from .model import Model, transformer
+from .hugging_face_experts import COUNT, Keys, blocks_with_experts, more_parameters, read_experts, read_latent
+from .mixture import Latent, further_head, with_experts
+from .model import LayerSize, Model, decoder_block, grouped_attention, transformer
 
 SUFFIX: Final = ".json"
 
@@ -49,13 +52,11 @@ _MOST: Final = {
 
 TIED: Final = "tie_word_embeddings"
 
-EXPERTS: Final = ("mixtral", "dbrx", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4", "llama4_text", "jamba")
-"""Mixtures of experts, whatever their file leaves out; others have "moe" in their names."""
+FURTHER: Final = "num_nextn_predict_layers"
+"""How many heads predict further tokens."""
 
-EXPERTS_SAID: Final = (
-    ". Expert parallelism, its exchanges and what each device then holds are not planned here; plan a dense model with "
-    "the same width and depth for the pipeline's part"
-)
+HYBRIDS: Final = ("jamba", "nemotron_h")
+"""Mixtures with a recurrence, whatever their file leaves out."""
 
 ATTENTION: Final = ("full_attention", "sliding_attention", "chunked_attention")
 """Kinds of layers that have the same weights."""
@@ -74,11 +75,11 @@ class Dense(NamedTuple):
     gated: bool = True
     norms: int = 2
     norm: int = 1
-    heads_norm: str = ""
+    heads_norm: str | list[Any] = ""
     qkv: bool | list[Any] = False
     out: bool | list[Any] = False
     hidden: bool | list[Any] = False
-    last: bool = False
+    last: bool | list[Any] = False
     positions: int | None = None
     tied: bool = False
     more: int = 0
@@ -86,6 +87,7 @@ class Dense(NamedTuple):
     two_kinds: bool = False
     wants: dict[str, Any] = {}  # noqa: RUF012 (nothing changes it)
     sizes: dict[str, int] = {}  # noqa: RUF012
+    experts: Keys | None = None
 
 
 class Sizes(NamedTuple):
@@ -111,9 +113,23 @@ class Attention(NamedTuple):
 
 @cache
 def dense_models() -> dict[str, Dense]:
-    """What is known, by model_type."""
-    table = tomllib.loads(files(__package__).joinpath("dense_models.toml").read_text(encoding="utf-8"))
-    return {kind: Dense(**entry) for name, entry in table.items() for kind in entry.pop("types", [name])}
+    """What is known of dense decoders, by model_type."""
+    return {kind: Dense(**entry) for kind, entry in _table("dense_models.toml")}
+
+
+@cache
+def expert_models() -> dict[str, Dense]:
+    """The same of mixtures of experts."""
+    return {
+        kind: Dense(**entry | {"experts": Keys(**entry["experts"])}) for kind, entry in _table("expert_models.toml")
+    }
+
+
+def _table(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    table = tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    for title, entry in table.items():
+        for kind in entry.pop("types", [title]):
+            yield kind, entry
 
 
 def read(path: str | Path, **changes: int) -> Opened:
@@ -157,6 +173,8 @@ def of_config(config: dict[str, Any], **changes: int) -> Opened:
         config = {TIED: config[TIED], **inner} if TIED in config else inner
     kind = config.get("model_type", "")
     kind = shown(kind) if isinstance(kind, str) else ""
+    if kind == "dbrx":  # it tells some sizes one level down
+        config = {**(config.get("attn_config") or {}), **(config.get("ffn_config") or {}), **config}
     _refuse(config, kind)
     dense, known = _dense(config, kind)
     notes += [known] if known else []
@@ -191,34 +209,36 @@ def _refuse(config: dict[str, Any], kind: str) -> None:
     def first(*keys: str) -> str | None:
         return next((key for key in keys if _number(config.get(key)) > 1), None)
 
-    if "moe" in kind or kind in EXPERTS:
-        raise ValueError(f"{named} is a mixture of experts{EXPERTS_SAID}")
-    experts = first("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
-    if experts:
-        raise ValueError(f"{named} is a mixture of experts ({experts} is {config[experts]}){EXPERTS_SAID}")
-    latent = first("kv_lora_rank", "q_lora_rank")
-    if latent:
-        raise ValueError(
-            f"{named} has latent attention ({latent} is {config[latent]}), whose matrices and stored numbers are not "
-            "counted here; plan a dense model of the same width and depth instead"
-        )
     layers = config.get("layer_types") or config.get("layers_block_type") or ()
     strange = next((str(one) for one in layers if one not in ATTENTION), None)
     state = first("state_size", "mamba_d_state", "mamba_d_ssm", "ssm_state_size", "lru_width", "linear_num_key_heads")
     state = "ssm_cfg" if "ssm_cfg" in config else state
-    if strange or state:
-        tells = f"a layer is {strange!r}" if strange else f"{state} is {config[str(state)]}"
+    if strange or state or kind in HYBRIDS:
+        tells = f"a layer is {strange!r}" if strange else f"{state} is {config[str(state)]}" if state else "all are"
         raise ValueError(
             f"{named} is a hybrid or a state-space model ({tells}); only blocks of attention and two or three matrices "
             "are counted here"
         )
     if config.get("is_encoder_decoder"):
         raise ValueError(f"{named} is an encoder with a decoder; only decoders are planned here")
+    if kind in expert_models():
+        return
+    experts = first(*COUNT)
+    if experts or "moe" in kind:
+        tells = f" ({experts} is {config[experts]})" if experts else ""
+        known = join_words(sorted(expert_models()), last=" and ")
+        raise ValueError(f"{named} is a mixture of experts{tells} whose blocks are not known here; known are {known}")
+    latent = first("kv_lora_rank", "q_lora_rank")
+    if latent:
+        raise ValueError(
+            f"{named} has latent attention ({latent} is {config[latent]}) in blocks that are not known here; plan a "
+            "dense model of the same width and depth instead"
+        )
 
 
 def _dense(config: dict[str, Any], kind: str) -> tuple[Dense, str]:
     """What its blocks have, and a sentence where that is assumed."""
-    known = dense_models()
+    known = dense_models() | expert_models()
     if kind in known:
         dense = known[kind]
         for key, value in dense.wants.items():
@@ -260,7 +280,7 @@ def _sizes(config: dict[str, Any], dense: Dense, kind: str) -> Sizes:
         shared = shared if new else 1 if config.get("multi_query", True) else heads
     elif kind == "gpt_bigcode":
         shared = 1 if config.get("multi_query", True) else heads
-    elif kind == "mpt":
+    elif kind in ("mpt", "dbrx"):
         shared = (config.get("attn_config") or {}).get("kv_n_heads", heads)
     if found["head_dim"] is None and width % heads:
         raise ValueError(f"hidden_size {width} is no multiple of num_attention_heads {heads}, and head_dim is missing")
@@ -306,48 +326,87 @@ def _attentions(config: dict[str, Any], dense: Dense, sizes: Sizes) -> list[Atte
 
 def _model(config: dict[str, Any], kind: str, dense: Dense, sizes: Sizes, context: int) -> Model:
     """The layers, with their parameters as the file's model has them."""
-    width, blocks, heads, _, _, hidden, words, positions = sizes
+    width, blocks, heads, shared_heads, head, hidden, words, positions = sizes
     tied = bool(config.get(TIED, dense.tied))
+    keys = dense.experts
+    experts = read_experts(config, keys, hidden) if keys else None
+    latent = read_latent(config) if keys and keys.latent else None
+    dense_hidden = whole(keys.dense, config.get(keys.dense), 1, 10**7) if keys and keys.dense else hidden
 
-    def biased(rule: bool | list[Any]) -> bool:
-        return bool(config.get(rule[0], rule[1])) if isinstance(rule, list) else rule
+    def block_of(attention: Attention, routed: bool) -> LayerSize:
+        built = experts if routed else None
+        own = built.shared if built else dense_hidden
+        block = _block(config, kind, dense, sizes, context, attention, latent, own)
+        if keys is None or built is None:
+            return block
+        more, theirs = more_parameters(keys, built, width, heads)
+        block = with_experts(block, context, width, built)
+        return block._replace(
+            parameters=block.parameters + more,
+            routed=block.routed and block.routed._replace(parameters=block.routed.parameters + theirs),
+        )
 
+    attentions = _attentions(config, dense, sizes)
+    routed = blocks_with_experts(config, keys, blocks) if keys else [False] * blocks
+    kinds = list(zip(attentions, routed, strict=True))
+    built = {one: block_of(*one) for one in dict.fromkeys(kinds)}
+    frame = transformer(
+        *(blocks, width, context, words),
+        hidden=hidden,
+        gated=dense.gated,
+        heads=heads,
+        shared_heads=shared_heads,
+        head=head,
+        tied=tied,
+    )
+    embedding, *_, last = frame.layers
+    vectors = 0 if dense.positions is None else (positions or 0) + dense.positions
+    after = dense.norm * width + words * _biased(config, dense.last)
+    last = last._replace(parameters=after + (0 if tied else words * width))
+    further = whole(FURTHER, config.get(FURTHER) or 0, 0, 16) if keys else 0
+    layers = (
+        embedding._replace(parameters=(words + vectors) * width + dense.norm * width * dense.embedding_norm),
+        *(built[one]._replace(name=f"block {place}") for place, one in enumerate(kinds)),
+        *[further_head(built[kinds[-1]], last, context, width)] * further,
+        last,
+    )
+    return frame._replace(
+        name=f"{kind or 'Transformer'} of {blocks} blocks" + " and a further head" * (further > 0),
+        layers=layers,
+        head=latent.plain + latent.rotary if latent else frame.head,
+    )
+
+
+def _biased(config: dict[str, Any], rule: bool | list[Any]) -> bool:
+    return bool(config.get(rule[0], rule[1])) if isinstance(rule, list) else rule
+
+
+def _block(
+    config: dict[str, Any],
+    kind: str,
+    dense: Dense,
+    sizes: Sizes,
+    context: int,
+    attention: Attention,
+    latent: Latent | None,
+    hidden: int,
+) -> LayerSize:
+    """A block with this attention and a hidden layer of so many numbers, without experts."""
+    width, heads, (head, shared, alike) = sizes.width, sizes.heads, attention
     ways = 2 if dense.gated else 1
     norms = dense.norms
     if kind == "falcon":
         one = config.get("parallel_attn", True) and not config.get("new_decoder_architecture")
         norms = 1 if one or config.get("num_ln_in_parallel_attn") == 1 else 2
-
-    def with_blocks(attention: Attention) -> Model:
-        head, shared, alike = attention
-        query, narrow = heads * head, shared * head
-        block = 2 * width * query + (2 - alike) * width * narrow + (ways + 1) * width * hidden
-        block += (query + (2 - alike) * narrow) * biased(dense.qkv) + width * biased(dense.out)
-        block += (ways * hidden + width) * biased(dense.hidden) + norms * dense.norm * width + dense.more
-        block += {"": 0, "head": 2 * head, "all": query + narrow}[dense.heads_norm] * max(1, dense.norm)
-        model = transformer(
-            *(blocks, width, context, words),
-            hidden=hidden,
-            gated=dense.gated,
-            heads=heads,
-            shared_heads=shared,
-            head=head,
-            tied=tied,
-        )
-        first, *inner, end = model.layers
-        spared = context * 2 * width * narrow * alike
-        counted = [one._replace(parameters=block, work=one.work - spared) for one in inner]
-        return model._replace(layers=(first, *counted, end))
-
-    vectors = 0 if dense.positions is None else (positions or 0) + dense.positions
-    attentions = _attentions(config, dense, sizes)
-    built = {attention: with_blocks(attention) for attention in dict.fromkeys(attentions)}
-    model = built[attentions[0]]
-    embedding, *_, last = model.layers
-    after = dense.norm * width + words * dense.last
-    layers = (
-        embedding._replace(parameters=(words + vectors) * width + dense.norm * width * dense.embedding_norm),
-        *(built[attention].layers[place] for place, attention in enumerate(attentions, 1)),
-        last._replace(parameters=after + (0 if tied else words * width)),
-    )
-    return model._replace(name=f"{kind or 'Transformer'} of {blocks} blocks", layers=layers)
+    query, narrow = heads * head, shared * head
+    size = latent.attention(width, heads) if latent else grouped_attention(width, heads, query, narrow)
+    block = size.weights + (latent.gains if latent else 0) - alike * width * narrow + (ways + 1) * width * hidden
+    block += (query + (2 - alike) * narrow) * _biased(config, dense.qkv) + width * _biased(config, dense.out)
+    block += (ways * hidden + width * (hidden > 0)) * _biased(config, dense.hidden)
+    block += norms * dense.norm * width + dense.more
+    rule = dense.heads_norm
+    normed = rule if isinstance(rule, str) else rule[2] if config.get(rule[0], rule[1]) else ""
+    block += {"": 0, "head": 2 * head, "all": query + narrow}[normed] * max(1, dense.norm)
+    model = decoder_block(context, width, size, hidden, dense.gated)
+    spared = context * 2 * width * narrow * alike
+    return model._replace(parameters=block, work=model.work - spared)

@@ -16,6 +16,21 @@ from typing import NamedTuple
 from gpipe_edu.base.validate import whole
 
 
+class Routed(NamedTuple):
+    """The routed experts of a layer, a part of what its `LayerSize` says. All but the first three are per sample."""
+
+    experts: int
+    top: int  # experts that a token goes to
+    parameters: int  # of all of them
+    work: int
+    stored: int  # among them a copy of each token for each of its experts
+    again: int  # of `stored`, what the experts' activation gives, which selective recompute drops
+    moved: int
+    sent: int  # numbers that go to experts on other devices; as many come back
+    nodes: int = 0  # a token's experts are on so many nodes at most; 0: on any
+    beside: int = 0  # of the layer's other work, that of experts which every token goes to
+
+
 class LayerSize(NamedTuple):
     """One layer; a model may be cut between layers. All but `parameters` are per sample."""
 
@@ -33,6 +48,7 @@ class LayerSize(NamedTuple):
     exact: int = 0  # of `stored`, numbers of 32 bits whatever the others have
     keys: int = 0  # keys and values, which devices that share a sequence must gather
     tied: int = 0  # weights of the first layer that this one uses as well; on another device it has a copy of them
+    routed: Routed | None = None  # of all these, what belongs to experts that each have some of the tokens
 
 
 class Model(NamedTuple):
@@ -48,6 +64,17 @@ class Model(NamedTuple):
     def parameters(self) -> int:
         """The number of parameters of all layers, tied ones counted once."""
         return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def active(self) -> int:
+        """Of these, the number that a token passes: of the routed experts only the top ones."""
+        routed = [layer.routed for layer in self.layers if layer.routed]
+        return self.parameters - sum(each.parameters * (each.experts - each.top) // each.experts for each in routed)
+
+    @property
+    def routed(self) -> bool:
+        """Whether it is a mixture of experts."""
+        return any(layer.routed for layer in self.layers)
 
     @property
     def width(self) -> int:
@@ -113,27 +140,7 @@ def transformer(
         raise ValueError(f"heads is {queries} and shared_heads {keys}; every key must serve equally many query heads")
     each = None if head is None else whole("head", head, 1)
     wide = d if each is None else queries * each  # what queries have per token
-    narrow = wide * keys // queries  # what keys, or values, have
-    matrices = 2 * d * wide + 2 * d * narrow + (3 if gated else 2) * d * inner
-    biases = 2 * d if gated else 6 * d + wide + 2 * narrow + inner  # and gains
-    # Queries with keys, and weights with values: 2 products of context x d numbers per token.
-    attention = tokens * 2 * 2 * tokens * wide
-    scores = 0 if fused else 5 * queries * tokens * tokens // 2
-    stored = tokens * (4 * d + 2 * wide + 2 * narrow + (3 if gated else 2) * inner)
-    block = LayerSize(
-        "block",
-        matrices + biases,
-        tokens * 2 * matrices + attention,
-        stored + scores,
-        tokens * d,
-        scores=scores,
-        scores_work=0 if fused else attention,
-        weightless=attention,
-        moved=stored + (tokens * inner if gated else 0),
-        shared=2 * tokens * d,
-        whole=4 * tokens * d,
-        keys=2 * tokens * narrow,
-    )
+    block = decoder_block(tokens, d, grouped_attention(d, queries, wide, wide * keys // queries), inner, gated, fused)
     positions = 0 if gated else tokens
     return Model(
         f"Transformer of {blocks} blocks",
@@ -158,6 +165,51 @@ def transformer(
         ),
         tokens,
         d // queries if each is None else each,
+    )
+
+
+class Attention(NamedTuple):
+    """What one block's attention has. All but `weights` and `heads` are numbers per token."""
+
+    heads: int  # of queries
+    weights: int  # of its matrices
+    compared: int  # of queries, each multiplied with a key
+    read: int  # of what comes from values
+    stored: int  # kept for backward besides its input
+    kept: int  # of keys and values, which other tokens need: devices that share a sequence, or a cache
+
+
+def grouped_attention(width: int, heads: int, wide: int, narrow: int) -> Attention:
+    """Queries of `heads` heads with `wide` numbers together; keys, or values, have `narrow`, which several query heads
+    may share (Ainslie et al. 2023, arXiv 2305.13245). Stored are queries, keys, values and the heads' output."""
+    return Attention(heads, 2 * width * (wide + narrow), wide, wide, 2 * wide + 2 * narrow, 2 * narrow)
+
+
+def decoder_block(
+    tokens: int, width: int, attention: Attention, hidden: int, gated: bool = True, fused: bool = True
+) -> LayerSize:
+    """The block that `transformer` describes, with any attention. hidden: 0 for a block without a layer of its own
+    there, such as one that has experts instead."""
+    d, inner, (heads, weights, compared, read, stored_there, kept) = width, hidden, attention
+    matrices = weights + (3 if gated else 2) * d * inner
+    biases = 2 * d if gated else 6 * d + compared + kept + inner  # and gains
+    # Queries with keys, and weights with values: products of context x d numbers per token.
+    products = tokens * 2 * tokens * (compared + read)
+    scores = 0 if fused else 5 * heads * tokens * tokens // 2
+    stored = tokens * (4 * d + stored_there + (3 if gated else 2) * inner)
+    return LayerSize(
+        "block",
+        matrices + biases,
+        tokens * 2 * matrices + products,
+        stored + scores,
+        tokens * d,
+        scores=scores,
+        scores_work=0 if fused else products,
+        weightless=products,
+        moved=stored + (tokens * inner if gated else 0),
+        shared=2 * tokens * d,
+        whole=4 * tokens * d,
+        keys=tokens * kept,
     )
 
 

@@ -62,6 +62,13 @@ ANY: Final = "any"
 """No system is asked for, of those that could run a plan."""
 
 
+UNMEASURED: Final = (
+    "Times of mixtures of experts are unmeasured: they have not been held against published runs, as those of dense "
+    "models have. Measure one step (--calibrate)."
+)
+"""What is said beside each of their plans."""
+
+
 class SearchSpace(NamedTuple):
     """What a guide weighs besides every D, K and M: all that it knows, unless told to weigh less."""
 
@@ -340,6 +347,8 @@ class Planner:
                 f"Attention heads have {head} numbers, not a multiple of 8: published runs with such heads took 1.2 to "
                 "1.4 times as long as others would; this plan does not allow for that."
             )
+        if self.job.model.routed:
+            found.append(UNMEASURED)
         best = self.best
         if best and self.job.model.tokens > 1 and all(lacking(best).values()):
             found.append(self._runs_nowhere(best))

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from . import costs, machine_file
+from . import costs, hugging_face, machine_file
 from .job import STATES, Job, Machine
 from .model import Model, transformer
 
@@ -34,7 +34,10 @@ def model(name: str, **changes: int) -> Model:
 
     Raises ValueError for a name that is not known.
     """
-    return transformer(**(_figures("models", name) | changes))
+    figures = _figures("models", name) | changes
+    if "config" in figures:
+        return hugging_face.of_config(figures.pop("config"), **figures).model
+    return transformer(**figures)
 
 
 def job(model: Model, batch: int, machine: str, devices: int | None = None, **options: Any) -> Job:

@@ -1,4 +1,5 @@
-"""`python -m tests.sizing.count_with_transformers`: parameters as transformers counts them, for `configs.json`.
+"""`python -m tests.sizing.count_with_transformers`: parameters as transformers counts them, for
+`configs.json` and `expert_configs.json`.
 
 It wants transformers and torch, and no weights: models are built on PyTorch's device meta. Two small ones of each
 model_type that is known, drawn at random with all switches that its class has; and ones of the sizes in which they
@@ -11,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 FILE = Path(__file__).with_name("configs.json")
+MIXTURES = Path(__file__).with_name("expert_configs.json")
 SEED = 5
 SMALL = 2
 
@@ -82,19 +84,49 @@ def small(kind, draw):
     return sizes | own.get(kind, {})
 
 
+def small_mixture(kind, draw):
+    """The same of a mixture of experts."""
+    top, experts = draw.choice([1, 2]), draw.choice([4, 8])
+    inner = draw.choice([24, 40])
+    sizes = small(kind, draw) | {
+        **dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"), experts),
+        **dict.fromkeys(("num_experts_per_tok", "moe_k"), top),
+        **{"moe_intermediate_size": inner, "shared_expert_intermediate_size": 56, "intermediate_size_mlp": 72},
+        **{"n_shared_experts": draw.choice([1, 2]), "moe_num_shared_experts": draw.choice([0, 2])},
+        **{"first_k_dense_replace": 1, "moe_layer_start_index": 1, "moe_layer_interval": draw.choice([1, 2])},
+        **{"interleave_moe_layer_step": draw.choice([1, 2]), "decoder_sparse_step": draw.choice([1, 2])},
+        **{"q_lora_rank": draw.choice([None, 20]), "kv_lora_rank": 12, "qk_nope_head_dim": 10, "n_group": 1},
+        **{"qk_rope_head_dim": 6, "v_head_dim": 14, "topk_group": 1, "use_qk_norm": draw.random() < 0.5},
+        **{"lm_head_bias": draw.random() < 0.5, "qkv_bias": draw.random() < 0.5},
+    }
+    if kind in ("deepseek_v2", "deepseek_v3"):
+        sizes |= {"head_dim": 6, "attention_bias": False, "mlp_bias": False}
+    if kind in ("llama4_text", "gpt_oss"):
+        sizes["layer_types"] = ["full_attention"] * sizes["num_hidden_layers"]
+    if kind == "dbrx":
+        attention = {"kv_n_heads": sizes["num_key_value_heads"], "rope_theta": 10000}
+        inside = {"ffn_hidden_size": inner, "moe_num_experts": experts, "moe_top_k": top}
+        inside["hidden_size"] = sizes["hidden_size"]
+        names = {"d_model": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads"}
+        own = {name: sizes[other] for name, other in names.items()}
+        return own | {"vocab_size": sizes["vocab_size"], "attn_config": attention, "ffn_config": inside}
+    return sizes
+
+
 def count(kind, asked):
-    """What its config.json would hold, and the parameters."""
+    """What its config.json would hold, and the parameters that are trained."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     plain = AutoConfig.for_model(kind)
     known = {*plain.to_dict(), *plain.attribute_map, "tie_word_embeddings"}
     known |= {"global_head_dim", "num_global_key_value_heads"}  # it takes them, and keeps them otherwise
+    known |= {"head_dim"} if kind in ("glm4_moe", "qwen3_moe") else set()
     config = AutoConfig.for_model(kind, **{key: value for key, value in asked.items() if key in known}, pad_token_id=0)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     model.tie_weights()
-    parameters = sum({id(weight): weight.numel() for weight in model.parameters()}.values())
+    parameters = sum({id(weight): weight.numel() for weight in model.parameters() if weight.requires_grad}.values())
     with tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
         kept = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
@@ -111,13 +143,13 @@ def count(kind, asked):
         "summary",
         "cache",
     )
-    return {key: value for key, value in kept.items() if not any(word in key for word in told)}, parameters
+    return {
+        key: value for key, value in kept.items() if "qk_" in key or not any(word in key for word in told)
+    }, parameters
 
 
 def main():
-    """Write the file."""
-    import transformers
-
+    """Write the files."""
     from gpipe_edu.sizing.hugging_face import NAMES, dense_models
 
     rows, draw = [], random.Random(SEED)
@@ -128,8 +160,29 @@ def main():
     assert {*order, "num_key_value_heads"} == set(names)
     for kind, *sizes, shared, more in PUBLISHED:
         rows.append(count(kind, dict(zip(order, sizes, strict=True)) | {"num_key_value_heads": shared} | more))
+    _write(FILE, rows)
+    _write(MIXTURES, mixtures())
+
+
+def mixtures():
+    """Small ones of each type that is known, and ones as published."""
+    from gpipe_edu.sizing.hugging_face import expert_models
+    from gpipe_edu.sizing.presets import presets
+
+    draw = random.Random(SEED)
+    there = [kind for kind in expert_models() if kind != "kimi_k2"]  # which is DeepSeek-V3's, by another name
+    rows = [count(kind, small_mixture(kind, draw)) for kind in there for _ in range(SMALL)]
+    for config in (told["config"] for told in presets("models").values() if "config" in told):
+        kind = config["model_type"].replace("kimi_k2", "deepseek_v3")
+        rows.append(count(kind, {name: value for name, value in config.items() if name != "model_type"}))
+    return rows
+
+
+def _write(file, rows):
+    import transformers
+
     lines = ",\n".join(json.dumps([parameters, config], sort_keys=True) for config, parameters in rows)
-    FILE.write_text(f'["transformers {transformers.__version__}",\n{lines}\n]\n', encoding="utf-8")
+    file.write_text(f'["transformers {transformers.__version__}",\n{lines}\n]\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ def test_models_have_the_parameters_of_their_papers():
         "gpt2-xl": 1.558 + 50257 * 1600 / 1e9,
     }.items():
         assert model(name).parameters / 1e9 == pytest.approx(billions, rel=0.01)
-    assert len(presets("models")) == 11
+    assert len(presets("models")) == 29
 
 
 def test_every_preset_says_where_it_comes_from_and_can_be_planned():

@@ -22,6 +22,7 @@ from gpipe_edu.base.words import join_words, plural
 from gpipe_edu.sizing import (
     STATES,
     Job,
+    Model,
     Plan,
     Planner,
     SearchSpace,
@@ -301,7 +302,7 @@ def _describe(
 ) -> None:
     machine = job.machine
     console.print(
-        f"{job.model.name}, {job.model.parameters:,} parameters; "
+        f"{job.model.name}, {job.model.parameters:,} parameters{_active(job.model)}; "
         f"N={job.batch} on {plural(machine.devices, 'device')} of "
         f"{size(machine.memory)}, of which {size(machine.usable)} may be used; {sum(job.state)} bytes per parameter.",
         markup=False,
@@ -319,6 +320,11 @@ def _describe(
     for note in notes:
         console.print(note, markup=False)
     console.print()
+
+
+def _active(model: Model) -> str:
+    """What is said of a mixture of experts."""
+    return f", {model.active:,} of them active" if model.active < model.parameters else ""
 
 
 def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
@@ -345,7 +351,7 @@ def _advise(console: Console, guide: Planner, best: Plan, compare: bool) -> None
     likely = (
         f" Four in five of the runs that the planner was fitted to, and half of the others, took {LIKELY[0]:.2f} to "
         f"{LIKELY[1]:.2f} times the time planned: here {low} to {high}."
-    ) * (compare and guide.job.machine.bandwidth is not None)
+    ) * (compare and guide.job.machine.bandwidth is not None and not guide.job.model.routed)
     pieces = plural(best.M, "micro-batch")
     rows = {
         "take": best.knobs,
