@@ -138,29 +138,31 @@ def interiors(row: list[PlainOp]) -> list[set[tuple[int, int]]]:
 
 
 def cells(timeline, device: int):
-    """(stage, {kind: (start, end)}) of every micro-batch on every stage of `device`."""
+    """(micro-batch, stage, {kind: (start, end)}) of every micro-batch on every stage of `device`."""
     found = {}
     for span in timeline.spans:
         if span.device == device:
             found.setdefault(span.op[1:], {})[span.op.kind] = (span.start, span.end)
-    return [(stage, when) for (_, stage), when in found.items()]
+    return [(*cell, when) for cell, when in found.items()]
 
 
-def held(timeline, device: int, time, boundary, interior):
-    """What `device` holds just after `time`: inputs of stages, and what is inside them where it is not dropped."""
+def held(timeline, device: int, time, boundary, interior, sizes=None):
+    """What `device` holds just after `time`: inputs of stages, and what is inside them where it is not dropped; sizes:
+    how many times as much of each micro-batch."""
     total = 0
-    for stage, when in cells(timeline, device):
+    for m, stage, when in cells(timeline, device):
+        size = sizes[m] if sizes else 1
         finished = next(when[kind][1] for kind in "BCW" if kind in when)
         begun = when["F"][0]
         if begun <= time < finished:
-            total += boundary[stage]
+            total += boundary[stage] * size
         if "C" in when:
             inside = begun <= time < when["F"][1] or when["C"][0] <= time < finished
         elif "R" in when:
             inside = begun <= time < when["F"][1] or when["R"][0] <= time < finished
         else:
             inside = begun <= time < finished
-        total += interior[stage] * inside
+        total += interior[stage] * inside * size
     return total
 
 
@@ -213,8 +215,9 @@ def ends(rows: list[list[tuple[PlainOp, ...]]], lasts) -> list:
 def events(rows: Rows, duration, latency, occupied) -> tuple[dict[PlainOp, tuple], dict[PlainOp, tuple]]:
     """Event by event, with links that carry one message at a time: each op's start and end, and each message's times:
     when it went on its link, left it and was there. Two devices have a link in each direction; messages go in the order
-    in which they were sent.
+    in which they were sent. occupied: how long a message keeps its link busy, or a function of the op that it is of.
     """
+    busy = occupied if callable(occupied) else lambda op: occupied
     there = {op for row in rows for op in row}
     stages = 1 + max(k for _, _, k in there)
     home = {op: device for device, row in enumerate(rows) for op in row}
@@ -243,7 +246,8 @@ def events(rows: Rows, duration, latency, occupied) -> tuple[dict[PlainOp, tuple
     def carry(now, link):
         if sent[link] and not carries[link]:
             carries[link] = True
-            later(now + occupied, left, link, sent[link].popleft(), now)
+            op = sent[link].popleft()
+            later(now + busy(op), left, link, op, now)
 
     def ended(now, device, op):
         runs[device] = False

@@ -67,6 +67,8 @@ class Level:
             whole(name, getattr(self, name), 1)
         if not self.ways:
             raise ValueError(f"kinds is {self.kinds!r}; with these letters no micro-batch can be finished, try 'FB'")
+        if self.costs.micro_batches is not None:
+            raise ValueError("costs have micro_batches; in a puzzle all micro-batches are alike, so leave them out")
         table = self.costs.table(self.stages)
         if any(cost <= 0 for kind in self.kinds for cost in table[kind]):
             raise ValueError(f"costs are {self.costs!r}; in a puzzle every op takes time, so give numbers above 0")

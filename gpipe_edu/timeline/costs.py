@@ -5,13 +5,14 @@ that a plan can be compared with the run it models.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpipe_edu.base.validate import NUMBER_OR_LIST, number, numbers, per_stage, whole
+from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Op, Schedule
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ class Costs:
     overlap: how much of the shorter op of a pair that runs as one block hides behind the longer one, from 0, nothing,
     to 1, all of it (see `Schedule.pairs`).
 
+    micro_batches: how many times these costs each micro-batch takes, a number for each. Its messages keep a link busy
+    so many times as long, too: both grow with its tokens. Or a list of such numbers for each stage, and then of its ops
+    alone, as if only some of the samples had images, which the encoder on stage 0 works on. None: all are alike.
+
     Raises TypeError for what is not a number or a list of numbers, ValueError for a negative or infinite one or an
     unknown unit.
     """
@@ -51,6 +56,7 @@ class Costs:
     link: float = 0
     unit: str = ""
     overlap: float = 0
+    micro_batches: Sequence[float] | Sequence[Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
         number("Costs send", self.send)
@@ -66,6 +72,8 @@ class Costs:
             elif value is not None or kind in "FB":
                 # As a tuple, so that costs cannot change after they were checked.
                 object.__setattr__(self, kind, numbers(f"Costs {kind}", value, NUMBER_OR_LIST))
+        if self.micro_batches is not None:
+            object.__setattr__(self, "micro_batches", _of_micro_batches(self.micro_batches))
 
     @classmethod
     def of_transformer(
@@ -103,9 +111,50 @@ class Costs:
             table.setdefault(kind, tuple(b / 2 for b in table["B"]))
         return table
 
+    def durations(self, schedule: Schedule) -> Callable[[Op], float]:
+        """A function that gives how long an op of `schedule` takes. Raises ValueError if a list does not fit it."""
+        table = self.table(schedule.stages)
+        if self.micro_batches is None:
+            return lambda op: table[op[0]][op[2]]
+        times = self._times_usual(schedule.stages, schedule.micro_batches)
+        return lambda op: table[op[0]][op[2]] * times[op[2]][op[1]]
+
+    def _times_usual(self, stages: int, M: int) -> Sequence[Sequence[float]]:
+        """How many times the usual cost an op takes, by stage and micro-batch."""
+        given = cast("tuple[tuple[float, ...], ...]", self.micro_batches)
+        times = (self.sizes,) * stages if self.sizes else given
+        if len(times) != stages:
+            raise ValueError(
+                f"Costs micro_batches has {plural(len(times), 'list')}, but there are {stages} stages; give a number "
+                f"for each micro-batch, or such a list for each stage"
+            )
+        for row in times:
+            if len(row) != M:
+                raise ValueError(
+                    f"Costs micro_batches has {plural(len(row), 'number')}, but there are {M} micro-batches; give {M}"
+                )
+        return times
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """How many times the usual time each micro-batch's messages keep a link busy; () if all are alike."""
+        given = self.micro_batches
+        return given if isinstance(given, tuple) and isinstance(given[0], Real) else ()
+
     def of(self, op: Op, schedule: Schedule) -> float:
         """How long `op` of `schedule` takes."""
-        return self.table(schedule.stages)[op.kind][op.stage]
+        return self.durations(schedule)(op)
+
+
+def _of_micro_batches(given: Any) -> tuple[float, ...] | tuple[tuple[float, ...], ...]:
+    """The checked numbers for each micro-batch, or such for each stage."""
+    name, allowed = "Costs micro_batches", "a list of one number per micro-batch, or such a list for each stage"
+    if isinstance(given, Sequence) and given and not any(isinstance(one, (Real, str)) for one in given):
+        return tuple(numbers(f"{name}[{stage}]", row) for stage, row in enumerate(given))
+    found = numbers(name, given, allowed)
+    if not found:
+        raise ValueError(f"{name} is empty; it must be {allowed}")
+    return found
 
 
 def calibrate(timeline: Timeline) -> Costs:

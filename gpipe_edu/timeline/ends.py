@@ -55,8 +55,8 @@ class Ends(NamedTuple):
 def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
     """What `simulate` says of when devices are ready, in two fifths of the time, for comparing many schedules.
 
-    The schedule must be one that can run, such as a recipe's: that is not checked. Then an op waits for its turn and
-    for what comes from another stage, so times are all that has to be kept. Pairs run apart.
+    The schedule must be one that can run, such as a recipe's, and its micro-batches alike: that is not checked. Then an
+    op waits for its turn and for what comes from another stage, so times are all that has to be kept. Pairs run apart.
     """
     home, ways = schedule.device_of_stage, _ways(schedule, costs)
     send, link = costs.send, costs.link

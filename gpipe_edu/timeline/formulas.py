@@ -1,9 +1,9 @@
 """The closed forms of pipeline parallelism, which give times before anything is simulated.
 
-K stages on K devices, M micro-batches, F, B, R, I, W: time of one op; stages are uniform and sending costs nothing,
-unless a function says otherwise. Every function is checked against `simulate` in the tests. Two sources: [G] Huang et
-al. 2019, GPipe (arXiv 1811.06965), [Z] Qi et al. 2024, Zero Bubble (arXiv 2401.10241); the rest follows from counting
-slots in the picture.
+K stages on K devices, M micro-batches, F, B, R, I, W: time of one op; stages are uniform, micro-batches alike, and
+sending costs nothing, unless a function says otherwise: what differs (`Costs(micro_batches=...)`) has to be simulated.
+Every function is checked against `simulate` in the tests. Two sources: [G] Huang et al. 2019, GPipe (arXiv 1811.06965),
+[Z] Qi et al. 2024, Zero Bubble (arXiv 2401.10241); the rest follows from counting slots in the picture.
 """
 
 from __future__ import annotations

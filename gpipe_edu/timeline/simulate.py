@@ -11,7 +11,7 @@ no choices to make and no ties to break: the same schedule and costs always give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from gpipe_edu.schedule import Op, Schedule
@@ -26,13 +26,13 @@ DEFAULT = Costs()
 def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     """The planned timeline of `schedule`, in the unit of `costs`, in time linear in the number of ops.
 
-    Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage does not fit the stages,
+    Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage or micro-batch does not fit them,
     TypeError for arguments of other types.
     """
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
-    table = costs.table(check_schedule(schedule).stages)
-    spans, messages = run(schedule, lambda op: table[op[0]][op[2]], costs.send, costs.link, overlap=costs.overlap)
+    duration = costs.durations(check_schedule(schedule))
+    spans, messages = run(schedule, duration, costs.send, costs.link, overlap=costs.overlap, sizes=costs.sizes)
     return Timeline(
         spans,
         schedule.devices,
@@ -68,11 +68,13 @@ def run(
     link: float = 0,
     late: Mapping[tuple[int, int], float] = MappingProxyType({}),
     overlap: float = 0,
+    sizes: Sequence[float] = (),
 ) -> tuple[list[Span], list[Message]]:
     """When every op runs and every message is on its link; for a schedule that gets stuck, up to where it does.
 
     late: what comes on top of `send` between a source and a target, where that was measured. overlap: how much of the
-    shorter op of a pair hides behind the longer one. Of the time of both, each has its share, the forward first.
+    shorter op of a pair hides behind the longer one. Of the time of both, each has its share, the forward first. sizes:
+    how many times `link` the messages of each micro-batch take.
     """
     device_of_stage = schedule.device_of_stage
     free = [0.0] * schedule.devices
@@ -106,7 +108,7 @@ def run(
         goal = goals.get(op)
         if goal is not None:
             on_link = max(leaves, idle_from.get((device, goal), leaves))
-            idle_from[device, goal] = left = on_link + link
+            idle_from[device, goal] = left = on_link + (link * sizes[op[1]] if sizes else link)
             arrived[op] = left + send
             messages.append(Message(op, device, goal, on_link, left, left + send))
     return spans, messages

@@ -8,7 +8,7 @@ where it belongs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from gpipe_edu.schedule import Op, Problem, Schedule
@@ -61,19 +61,19 @@ def standstill(schedule: Schedule, costs: Costs = DEFAULT) -> StuckSchedule:
     problems = schedule.problems()
     if not problems or not schedule.stages:
         raise ValueError("only a schedule that has ops and cannot run comes to a standstill; simulate one that can")
-    table = costs.table(schedule.stages)
+    duration = costs.durations(schedule)
     rows: list[list[Span]] = [[] for _ in schedule.rows]
-    for span in run(schedule, lambda op: table[op.kind][op.stage], costs.send, costs.link)[0]:
+    for span in run(schedule, duration, costs.send, costs.link, sizes=costs.sizes)[0]:
         rows[span.device].append(span)
     ran = [len(row) for row in rows]
     for device, ops in enumerate(schedule.rows):
         for op in ops[ran[device] :]:
-            _append(rows, device, op, table[op.kind][op.stage])
+            _append(rows, device, op, duration(op))
     stuck = tuple(span for row, count in zip(rows, ran, strict=True) for span in row[count:])
     before = [len(row) for row in rows]
     arrows, wrong = [], []
     for problem in problems[:_MOST]:
-        for arrow in _arrows(schedule, problem, rows, table):
+        for arrow in _arrows(schedule, problem, rows, duration):
             arrows.append(arrow)
             wrong += [arrow.start, *([] if arrow.turn else [arrow.end])]
         wrong += [span for row in rows for span in row if span.op == problem.op]
@@ -97,7 +97,7 @@ def _append(rows: list[list[Span]], device: int, op: Op, cost: float) -> Span:
 
 
 def _arrows(
-    schedule: Schedule, problem: Problem, rows: list[list[Span]], table: dict[str, tuple[float, ...]]
+    schedule: Schedule, problem: Problem, rows: list[list[Span]], duration: Callable[[Op], float]
 ) -> Iterator[Arrow]:
     """The arrows of a broken rule; absent ops are added at the ends of their rows."""
     spans = [span for row in rows for span in row]
@@ -117,7 +117,7 @@ def _arrows(
         for again in others:
             yield Arrow(again, first)
     else:
-        yield from _elsewhere(schedule, problem.code, op, spans, rows, table)
+        yield from _elsewhere(schedule, problem.code, op, spans, rows, duration)
 
 
 def _elsewhere(
@@ -126,14 +126,14 @@ def _elsewhere(
     op: Op,
     spans: list[Span],
     rows: list[list[Span]],
-    table: dict[str, tuple[float, ...]],
+    duration: Callable[[Op], float],
 ) -> Iterator[Arrow]:
     """From an op that is there to where it belongs, or to the op it lacks."""
     cell = [span for span in spans if span.op[1:] == op[1:] and span.op != op]
     if code == "mixed":
         yield from (Arrow(span, other) for span in spans if span.op == op for other in cell[-1:])
         return
-    cost = table[op.kind][op.stage]
+    cost = duration(op)
     if code == "missing":
         absent = _append(rows, schedule.device_of_stage[op.stage], op, cost)
         yield from (Arrow(span, absent) for span in cell[-1:])

@@ -22,6 +22,7 @@ def level(**changes):
         ({"cap": (2, 2), "boundary": 1, "interior": 2}, ValueError, "could not hold"),
         ({"costs": ge.Costs(F=0, B=1)}, ValueError, "every op takes time"),
         ({"costs": ge.Costs(F=(1, 2, 3), B=1)}, ValueError, "3 values, but there are 2 stages"),
+        ({"costs": ge.Costs(micro_batches=[1, 2, 1])}, ValueError, "in a puzzle all micro-batches are alike"),
         ({"mode": "wild"}, ValueError, "mode is 'wild'"),
     ],
 )

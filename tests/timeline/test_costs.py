@@ -136,3 +136,32 @@ def test_a_transformers_costs_are_those_of_its_block():
     for wrong in ({"width": 0, "tokens": 1}, {"width": 8, "tokens": -1}, {"width": 8, "tokens": 8, "matrices": 0}):
         with pytest.raises(ValueError, match="at least 1"):
             Costs.of_transformer(**wrong)
+
+
+WRONG_LISTS = {
+    "a number": (
+        3,
+        r"^Costs micro_batches is 3; it must be a list of one number per micro-batch, or such a list for each stage$",
+    ),
+    "no list": ("12", r"^Costs micro_batches is '12'; it must be a list of one number per micro-batch"),
+    "nothing": ([], r"^Costs micro_batches is empty; it must be a list of one number per micro-batch"),
+    "a negative one": ([1, -1], r"^Costs micro_batches\[1\] is -1; it must be finite and at least 0$"),
+    "one of a stage": ([[1, 1], [1, "x"]], r"^Costs micro_batches\[1\]\[1\] is 'x'; it must be a number$"),
+}
+
+
+@each("given", WRONG_LISTS)
+def test_what_is_no_cost_per_micro_batch_is_told(given):
+    value, told = WRONG_LISTS[given]
+    with pytest.raises((TypeError, ValueError), match=told):
+        Costs(micro_batches=value)
+
+
+@each("given", [[1, 2], [[1, 2, 3]], [[1, 2, 3], [1, 2]]])
+def test_costs_per_micro_batch_that_do_not_fit_the_schedule_are_told(given):
+    told = {
+        2: r"^Costs micro_batches has 2 numbers, but there are 3 micro-batches; give 3$",
+        1: r"^Costs micro_batches has 1 list, but there are 2 stages; give a number for each",
+    }
+    with pytest.raises(ValueError, match=told[len(given)]):
+        ge.simulate(ge.gpipe(2, 3), Costs(micro_batches=given))

@@ -23,13 +23,14 @@ def test_every_level_is_the_replayed_one(case, data):
     schedule, costs, _, _ = case
     timeline = ge.simulate(schedule, costs)
     boundary, interior = data.draw(times(schedule.stages)), data.draw(times(schedule.stages))
-    for device, level in enumerate(memory_over_time(timeline, boundary, interior)):
+    sizes = data.draw(st.none() | times(schedule.micro_batches))
+    for device, level in enumerate(memory_over_time(timeline, boundary, interior, sizes)):
         moments = [time for time, _ in level]
         assert moments == sorted(set(moments))
-        changes = {edge for _, when in cells(timeline, device) for span in when.values() for edge in span}
+        changes = {edge for *_, when in cells(timeline, device) for span in when.values() for edge in span}
         for time in changes.union(moments):
             known = [amount for moment, amount in level if moment <= time]
-            assert (known[-1] if known else 0) == held(timeline, device, time, boundary, interior)
+            assert (known[-1] if known else 0) == held(timeline, device, time, boundary, interior, sizes)
         assert level[-1][1] == 0
 
 
@@ -53,6 +54,14 @@ def test_with_defaults_and_without_recompute_the_peak_counts_micro_batches_in_fl
 def test_rematerialization_keeps_all_boundaries_and_one_interior(way):
     assert peak_memory(ge.simulate(ge.gpipe(4, 8, way)), boundary=1, interior=10) == (18,) * 4
     assert peak_memory(ge.simulate(ge.gpipe(4, 8)), boundary=1, interior=10) == (88,) * 4
+
+
+def test_a_micro_batch_of_twice_the_size_by_hand():
+    timeline = ge.simulate(ge.gpipe(2, 3, "late"), Costs(micro_batches=[1, 2, 1]))
+    # The most is there while the large one is recomputed: the inputs of 0 and 1, and what is inside 1.
+    assert peak_memory(timeline, 1, 10, [1, 2, 1]) == (1 + 2 + 20,) * 2
+    with pytest.raises(ValueError, match=r"^micro_batches has 2 numbers; it must have one for each of the 3$"):
+        peak_memory(timeline, 1, 10, [1, 2])
 
 
 def test_a_level_by_hand():

@@ -66,6 +66,37 @@ def test_links_that_carry_one_message_at_a_time_are_as_in_the_event_driven_simul
     assert all(message.source == home[tuple(message.op)] != message.target for message in timeline.messages)
 
 
+@examples(3000)
+@given(priced(LEGAL), RANDOM)
+def test_micro_batches_of_unequal_cost_are_as_in_the_event_driven_simulator(case, rng):
+    """With their messages, or stage by stage and with messages that are alike."""
+    schedule, costs, table, send = case
+    stages, M, link = schedule.stages, schedule.micro_batches, rng.choice((0, 1, 2, 5))
+    sizes = [rng.choice((0, 1, 1, 2, 7)) for _ in range(M)]
+    per_stage = [[rng.choice((0, 1, 1, 3)) for _ in range(M)] for _ in range(stages)]
+    given_, times_usual, busy = rng.choice(
+        [
+            (sizes, [sizes] * stages, lambda op: link * sizes[op[1]]),
+            (per_stage, per_stage, link),
+        ]
+    )
+    unequal = replace(costs, link=link, micro_batches=given_)
+    timeline = ge.simulate(schedule, unequal)
+    ran, carried = events(plain(schedule), lambda op: table[op[0]][op[2]] * times_usual[op[2]][op[1]], send, busy)
+    assert as_times(timeline) == ran
+    assert {tuple(message.op): message[3:] for message in timeline.messages} == (carried if link else {})
+
+
+@given(priced(LEGAL))
+def test_micro_batches_that_cost_the_same_change_nothing(case):
+    schedule, costs, _, _ = case
+    M = schedule.micro_batches
+    for even in ([1] * M, [[1] * M] * schedule.stages):
+        alike = replace(costs, link=2, micro_batches=even)
+        assert ge.simulate(schedule, alike) == ge.simulate(schedule, replace(costs, link=2))
+        assert all(alike.of(op, schedule) == costs.of(op, schedule) for row in schedule.rows for op in row)
+
+
 def test_a_step_is_no_shorter_than_what_its_busiest_link_carries():
     for recipe in (ge.gpipe, ge.one_f_one_b, ge.zero_bubble):
         for K, M in [(2, 8), (4, 8), (4, 16)]:

@@ -67,6 +67,8 @@ def test_nothing_or_a_recipe_is_an_explorer():
     assert ge.gantt(K=3, M=2, schedule="1f1b").timelines == (ge.simulate(ge.one_f_one_b(3, 2)),)
     settings = ge.gantt(ge.gpipe(2, 3, recompute="late"), costs=ge.Costs(F=2, B=3, send=1)).settings
     assert (settings.recompute, settings.F, settings.B, settings.R, settings.send) == ("late", 2, 3, 2, 1)
+    costs = ge.Costs(link=2, overlap=0.5)
+    assert ge.gantt(ge.gpipe(2, 3), costs=costs).timelines == (ge.simulate(ge.gpipe(2, 3), costs),)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,8 @@ def test_nothing_or_a_recipe_is_an_explorer():
         (ge.simulate(ge.gpipe(2, 2)), None),
         (ge.gpipe(2, 2), ge.Costs(F=[1, 2])),
         (ge.zero_bubble(2, 2), ge.Costs(W=3)),
+        (ge.gpipe(2, 2), ge.Costs(unit="s")),
+        (ge.gpipe(2, 2), ge.Costs(micro_batches=[1, 3])),
     ],
 )
 def test_what_the_controls_cannot_say_is_shown_without_them(given, costs):

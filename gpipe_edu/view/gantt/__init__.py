@@ -103,9 +103,9 @@ def _set_costs(settings: Settings, costs: Costs | None) -> Settings | None:
     F, B, R = costs.F, costs.B, costs.F if costs.R is None else costs.R
     if isinstance(F, Sequence) or isinstance(B, Sequence) or isinstance(R, Sequence):
         return None
-    if (costs.C, costs.I, costs.W) != (None, None, None):
+    if (costs.C, costs.I, costs.W, costs.micro_batches, costs.unit) != (None, None, None, None, ""):
         return None
-    return replace(settings, F=F, B=B, R=R, send=costs.send)
+    return replace(settings, F=F, B=B, R=R, send=costs.send, link=costs.link, overlap=costs.overlap)
 
 
 def _timelines(given: Sequence[Schedule | Timeline], costs: Costs | None) -> list[Timeline]:
