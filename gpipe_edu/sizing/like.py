@@ -414,7 +414,7 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
                 f"a mini-batch of {knobs['batch']} is no multiple of {knobs['M']} micro-batches of {knobs['samples']}"
             )
         knobs.setdefault("replicas", knobs["batch"] // each)
-    notes += filter(None, (_note_on_recompute(knobs), _note_on_unread(told, given)))
+    notes += filter(None, (_note_on_recompute(knobs), _note_on_resharding(knobs), _note_on_unread(told, given)))
     devices = _told_replicas(knobs)
     devices = devices and devices * prod(knobs.get(each, 1) for each in ("K", "tensor", "context"))
     context = sizes.get("context")
@@ -434,6 +434,14 @@ def completed(like: Like, asked: dict[str, int]) -> Like:
     system = like.knobs["system"]
     model, lacks = _model(system, asked | like.sizes)
     return like._replace(model=model, lacks=lacks, context=like.context or asked.get("context"))
+
+
+def _note_on_resharding(knobs: dict[str, Any]) -> str:
+    """What is said where PyTorch's engine splits backwards, and weights go after each forward."""
+    split = knobs.get("K", 1) > 1 and knobs.get("schedule") in ("interleaved_zero_bubble", "zero_bubble_v")
+    if knobs["system"] != "torchtitan" or not split or knobs.get("zero") != 3 or knobs.get("shards") == 1:
+        return ""
+    return "With fsdp_reshard_after_forward always, PyTorch 2.13 loses gradients in this schedule: say never."
 
 
 def _note_on_unread(told: dict[str, Any], given: dict[str, Any]) -> str:

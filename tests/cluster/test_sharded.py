@@ -68,6 +68,13 @@ def test_weights_that_go_after_each_forward_change_nothing_of_the_gradients(foun
     assert most(always)[1] == most(never)[1]
 
 
+def test_breadth_first_one_stage_at_a_time_is_whole_if_weights_go_after_each_forward(found):
+    """Which is ZeRO-3's formula: a share of all, and the rest of a stage."""
+    share = 2 / sharded.D
+    rest = plan("LoopedBFS", 3).weights[0] / 200 - share
+    assert most(found["LoopedBFS", 2, True])[0] == pytest.approx(rest / (1 - 1 / sharded.D)) == 2 / 2
+
+
 @pytest.mark.parametrize("name", SPLIT)
 def test_they_lose_gradients_where_backwards_are_split_so_no_flag_asks_for_it(found, name):
     """As PyTorch 2.13 does it. When a release mends it, this fails: then say up to which."""

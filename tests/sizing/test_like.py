@@ -142,6 +142,15 @@ def test_torchtitans_words():
     assert selective.notes == (
         "torchtitan's selective recompute keeps some products within a block; it is planned as full.",
     )
+    lost = ("With fsdp_reshard_after_forward always, PyTorch 2.13 loses gradients in this schedule: say never.",)
+    for schedule, reshard, said in (
+        ("InterleavedZeroBubble", "always", lost),
+        ("ZBVZeroBubble", "always", lost),
+        ("InterleavedZeroBubble", "never", ()),
+        ("Interleaved1F1B", "always", ()),
+    ):
+        script = f"{text.replace('Interleaved1F1B', schedule)} --parallelism.fsdp_reshard_after_forward {reshard}"
+        assert like.read(script).notes == said
     two = text.replace("--parallelism.pipeline_parallel_layers_per_stage 2 ", "")
     assert planned(two).V == 2  # as torchtitan gives schedules of several stages
     assert planned(two.replace("Interleaved1F1B", "1F1B")).balance == (4, 4, 4, 4)
