@@ -112,6 +112,10 @@ def _describe_schedule(wish: Mapping[str, Any]) -> str:
     words = f"a schedule that can run, as text: {K} lines, one for each device, with the ops of all {M} micro-batches"
     if "stages" in wish:
         words += f" in all {wish['stages']} stages, such as F0@{wish['stages'] - 1}"
+    if "home" in wish:
+        words += f", of which stage 0 and on are on devices {_list(wish['home'])}"
+    if "split" in wish:
+        words += ", each backward as an I and a W"
     if "makespan" in wish:
         words += f"; its step takes at most {wish['makespan']:g} units"
     if "in_flight" in wish:
@@ -137,6 +141,11 @@ def _judge_schedule(wish: Mapping[str, Any], answer: object) -> Judged:
         wanted = f"{wish['K']} devices with {each} and {wish['M']} micro-batches"
         return Judged(False, f"It runs, but it has {', '.join(came)}, and needs {wanted}.", plan)
     missed = []
+    home = [schedule.device_of_stage[k] for k in range(schedule.stages)]
+    if home != wish.get("home", home):
+        missed.append(f"its stages are on devices {_list(home)} and belong on {_list(wish['home'])}")
+    if "split" in wish and any(op.kind not in "FIW" for row in schedule.rows for op in row):
+        missed.append("it has backwards that are not split into an I and a W")
     if plan.makespan > wish.get("makespan", plan.makespan):
         missed.append(f"it takes {plan.makespan:g} units and may take {wish['makespan']:g}")
     room = wish.get("in_flight", plan.peak_in_flight)
@@ -152,8 +161,15 @@ def _describe_cut(wish: Mapping[str, Any]) -> str:
     example = ", ".join(map(str, balance_uniform(layers, K)))
     return (
         f"how many layers each stage gets, {K} numbers such as ({example}) whose sum is {layers}, so that no stage "
-        f"costs more than {wish['largest']}. The layers cost {_list(wish['costs'])}."
+        f"costs more than {wish['largest']}{_sent_at_most(wish)}. The layers cost {_list(wish['costs'])}."
     )
+
+
+def _sent_at_most(wish: Mapping[str, Any]) -> str:
+    if "sends" not in wish:
+        return ""
+    put_out = _list(wish["widths"])
+    return f" and the cuts send at most {wish['sends']} numbers per sample, where the layers put out {put_out}"
 
 
 def _judge_cut(wish: Mapping[str, Any], answer: object) -> Judged:
@@ -172,7 +188,44 @@ def _judge_cut(wish: Mapping[str, Any], answer: object) -> Judged:
     words = f"The stages cost {_list(stages)}"
     if max(stages) > wish["largest"]:
         return Judged(False, f"{words}: stage {stages.index(max(stages))} is over {wish['largest']}.")
-    return Judged(True, f"{words}; none is over {wish['largest']}.")
+    if "sends" in wish:
+        sent = sum(wish["widths"][end - 1] for end in list(accumulate(counts))[:-1])
+        words += f", and the cuts send {sent} numbers per sample"
+        if sent > wish["sends"]:
+            return Judged(False, f"{words}: {wish['sends']} are allowed.")
+    return Judged(True, f"{words}; no stage is over {wish['largest']}.")
+
+
+def _describe_pieces(wish: Mapping[str, Any]) -> str:
+    return (
+        f"two lists: the sizes of {wish['M']} micro-batches into which {wish['N']} samples are cut as evenly as "
+        f"possible, and the weight of each in the mean loss."
+    )
+
+
+def _judge_pieces(wish: Mapping[str, Any], answer: object) -> Judged:
+    N, M = wish["N"], wish["M"]
+    lists: list[Any] = list(answer) if isinstance(answer, (tuple, list)) else []
+    if len(lists) != 2 or not all(isinstance(one, (tuple, list)) and all(map(_is_number, one)) for one in lists):
+        raise TypeError(f"answer is {answer!r}; it must be two lists of numbers, the sizes and the weights")
+    sizes: list[float] = list(lists[0])
+    weights: list[float] = list(lists[1])
+    if len(sizes) != M or len(weights) != M:
+        came = " and ".join(plural(len(one), name) for one, name in ((sizes, "size"), (weights, "weight")))
+        return Judged(False, f"There are {M} micro-batches, and you gave {came}.")
+    if sum(sizes) != N:
+        return Judged(False, f"There are {N} samples, and yours are {sum(sizes):g}.")
+    if max(sizes) - min(sizes) > 1:
+        return Judged(False, f"Sizes {_list(sizes)} differ by more than one sample.")
+    if not all(math.isclose(weight, size / N, rel_tol=1e-6) for size, weight in zip(sizes, weights, strict=True)):
+        alike = len(set(weights)) == 1
+        why = "a sample in a smaller micro-batch would then count for more" if alike else "each sample counts for 1 / N"
+        return Judged(False, f"The sizes are right, the weights are not: {why}.")
+    return Judged(True, f"{_list(sizes)}, and every sample counts for 1/{N}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _describe_batch(wish: Mapping[str, Any]) -> str:
@@ -197,28 +250,34 @@ _KNOBS: Final = "D, K, M, tensor, zero, recompute and schedule"
 
 
 def _describe_plan(wish: Mapping[str, Any]) -> str:
+    own = isinstance(wish["machine"], Mapping)
+    there = f"devices of {wish['machine']['memory'] / 1e9:g} GB" if own else wish["machine"]
+    model = "the Transformer of the lesson" if own else wish["model"]
     return (
-        f"a way to train {wish['model']} on {wish['devices']} {wish['machine']} with {wish['batch']} sequences a step, "
+        f"a way to train {model} on {wish['devices']} {there} with {wish['batch']} sequences a step, "
         f"as a dict with some of {_KNOBS}, that fits and whose step takes at most {wish['step']:g} seconds."
     )
 
 
 def _judge_plan(wish: Mapping[str, Any], answer: object) -> Judged:
-    from gpipe_edu.sizing import Plan, presets
+    from gpipe_edu.sizing import Job, Machine, Plan, presets, transformer
 
     if not isinstance(answer, Mapping):
         raise TypeError(f"answer is {answer!r}; it must be a dict, such as {{'D': 2, 'K': 4, 'M': 8}}")
     strange = [name for name in answer if name not in signature(Plan).parameters]
     if strange:
         return Judged(False, f"There is no {strange[0]}: the names are {_KNOBS}.")
-    job = presets.job(presets.model(wish["model"]), wish["batch"], wish["machine"], wish["devices"])
+    if isinstance(wish["machine"], Mapping):
+        job = Job(transformer(**wish["model"]), wish["batch"], Machine(wish["devices"], **wish["machine"]))
+    else:
+        job = presets.job(presets.model(wish["model"]), wish["batch"], wish["machine"], wish["devices"])
     try:
         plan = Plan(job, **{"D": 1, "K": 1, "M": 1, **answer})
     except (TypeError, ValueError) as error:
         return Judged(False, f"It cannot be: {error}.")
     if not plan.fits:
-        return Judged(False, f"Device {plan.fullest} lacks {plan.short / 1e9:,.0f} GB ({plan.knobs}).")
-    words = f"It fits, and a step takes {plan.step:.1f} seconds (planned), {100 * plan.bubble:.0f} % of it bubble"
+        return Judged(False, f"Device {plan.fullest} lacks {plan.short / 1e9:,.3g} GB ({plan.knobs}).")
+    words = f"It fits, and a step takes {plan.step:.3g} seconds (planned), {100 * plan.bubble:.0f} % of it bubble"
     return Judged(plan.step <= wish["step"], f"{words}.")
 
 
@@ -293,6 +352,7 @@ _KINDS: Final = {
     "schedule": Kind(_describe_schedule, _judge_schedule),
     "cut": Kind(_describe_cut, _judge_cut),
     "batch": Kind(_describe_batch, _judge_batch),
+    "pieces": Kind(_describe_pieces, _judge_pieces),
     "number": Kind(_describe_number, _judge_number),
     "plan": Kind(_describe_plan, _judge_plan),
     "recompute": Kind(_describe_recompute, _judge_recompute),

@@ -14,9 +14,18 @@ from gpipe_edu.data import digits
 from gpipe_edu.schedule.recompute import add_recompute
 from tests.each import each
 
+
+def parts(op):
+    """A backward's two halves, one after the other."""
+    return [ge.Op(kind, op.micro_batch, op.stage) for kind in "IW"] if op.kind == "B" else [op]
+
+
 LEAN = "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3"
 
 
+V = """F0@0 F1@0 F0@3 B0@3 F1@3 B1@3 B0@0 B1@0
+F0@1 F0@2 F1@1 F1@2 B0@2 B0@1 B1@2 B1@1"""
+IN_TURN = ge.Schedule([[op for each in row for op in parts(each)] for row in ge.one_f_one_b(3, 4).rows])
 BACK_AND_FORTH = "F0@0 F0@2 B0@2 B0@0 F1@0 F1@2 B1@2 B1@0\nF0@1 F0@3 B0@3 B0@1 F1@1 F1@3 B1@3 B1@1"
 WANTED = {
     "00/repair": "a schedule that can run, as text: 2 lines, one for each device, with the ops of all 2 micro-batches.",
@@ -29,6 +38,15 @@ WANTED = {
     "05/recompute-few": "so that no device holds more than 32 blocks and the step takes at most 38 units.",
     "06/own-order": "all 4 micro-batches; the devices, from 0 on, hold at most 2, 1 micro-batches.",
     "09/by-hand": "all 2 micro-batches in all 4 stages, such as F0@3; its step takes at most 7.5 units.",
+    "02/pieces": "the sizes of 4 micro-batches into which 14 samples are cut as evenly as possible, and the "
+    "weight of each in the mean loss.",
+    "02/sends-little": "so that no stage costs more than 26 and the cuts send at most 32 numbers per sample, where the "
+    "layers put out 128, 128, 16, 128, 128, 16, 128, 10. The layers cost 8, 16, 2, 2, 16, 2, 2, 1.",
+    "08/fit": "the Transformer of the lesson on 4 devices of 0.8 GB with 48 sequences a step, as a dict with some of "
+    "D, K, M, tensor, zero, recompute and schedule, that fits and whose step takes at most 0.41 seconds.",
+    "09/zero-bubble-by-hand": "all 4 micro-batches, each backward as an I and a W; its step takes at most 14 units; "
+    "the devices, from 0 on, hold at most 3, 3, 3 micro-batches.",
+    "09/v-by-hand": "such as F0@3, of which stage 0 and on are on devices 0, 1, 1, 0; its step takes at most 8 units.",
     "13/largest-rate": "although each gradient is seven updates old. A number, in decimal form.",
     "14/fit": "recompute and schedule, that fits and whose step takes at most 38 seconds.",
     "15/order": "all 4 micro-batches; its step takes at most 13 units.",
@@ -58,6 +76,13 @@ def said(capsys, key, answer):
         ("05/recompute-few", range(5)),
         ("06/own-order", ge.one_f_one_b(2, 4)),
         ("09/by-hand", ge.interleaved(2, 2, 2)),
+        ("02/pieces", ([4, 4, 3, 3], [4 / 14, 4 / 14, 3 / 14, 3 / 14])),
+        ("02/pieces", [(3, 4, 3, 4), (3 / 14, 4 / 14, 3 / 14, 4 / 14)]),
+        ("02/sends-little", (3, 3, 2)),
+        ("08/fit", {"D": 2, "K": 2, "M": 8}),
+        ("08/fit", {"K": 4, "M": 12, "recompute": "none"}),
+        ("09/zero-bubble-by-hand", ge.zero_bubble(3, 4)),
+        ("09/v-by-hand", V),
         ("13/largest-rate", 0.21),
         ("14/fit", {"D": 1, "K": 4, "M": 128, "tensor": 8}),
         ("14/fit", {"D": 32, "M": 4, "zero": 3, "recompute": "full"}),
@@ -95,6 +120,17 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("06/own-order", ge.gpipe(2, 4), "the devices hold 4, 4 micro-batches and may hold 2, 1"),
         ("09/by-hand", ge.one_f_one_b(2, 2), "it has 2 devices, 2 stages, 2 micro-batches, and needs 2 devices with 4"),
         ("09/by-hand", BACK_AND_FORTH, "it takes 12 units and may take 7.5"),
+        ("02/pieces", ([4, 4, 4, 2], [0.25] * 4), "Sizes 4, 4, 4, 2 differ by more than one sample."),
+        ("02/pieces", ([5, 5, 4], [1] * 3), "There are 4 micro-batches, and you gave 3 sizes and 3 weights."),
+        ("02/pieces", ([4, 4, 4, 4], [0.25] * 4), "There are 14 samples, and yours are 16."),
+        ("02/pieces", ([4, 4, 3, 3], [0.25] * 4), "a sample in a smaller micro-batch would then count for more"),
+        ("02/pieces", ([4, 4, 3, 3], [4, 4, 3, 3]), "each sample counts for 1 / N"),
+        ("02/sends-little", (2, 3, 3), "and the cuts send 256 numbers per sample: 32 are allowed."),
+        ("08/fit", {"D": 4, "K": 1, "M": 4}, "lacks 0.348 GB (D=4, K=1, M=4"),
+        ("08/fit", {"D": 2, "K": 2, "M": 8, "recompute": "stage"}, "a step takes 0.505 seconds (planned)"),
+        ("09/zero-bubble-by-hand", ge.one_f_one_b(3, 4), "it has backwards that are not split into an I and a W"),
+        ("09/zero-bubble-by-hand", IN_TURN, "it takes 16 units and may take 14"),
+        ("09/v-by-hand", ge.interleaved(2, 2, 2), "its stages are on devices 0, 1, 0, 1 and belong on 0, 1, 1, 0"),
         ("13/largest-rate", 0.25, "the weight swings ever further out"),
         ("13/largest-rate", 0.3, "0.3 is too large."),
         ("14/fit", {"D": 4, "K": 8, "M": 8, "zero": 1}, "lacks 738 GB (D=4, K=8, M=8, ZeRO-1, 1f1b, recompute none)"),
@@ -136,6 +172,7 @@ def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key)
         ("05/recompute-few", 5),
         ("05/recompute-few", [True]),
         ("13/largest-rate", "0.21"),
+        ("02/pieces", [4, 4, 3, 3]),
         ("14/fit", (2, 2, 64)),
     ],
 )
@@ -200,3 +237,15 @@ def test_the_largest_rate_is_worked_out(capsys):
     attempt("13/largest-rate", "?")
     by_formula = 2 * math.sin(math.pi / (2 * (2 * 7 + 1)))
     assert f"the limit is 2 sin(π / (2 (2d + 1))), here 2 sin(π / 30) = {by_formula:.3f}" in capsys.readouterr().out
+
+
+def test_no_cut_is_better_balanced_than_the_one_that_sends_little_and_most_send_more():
+    wish = challenge._wishes()["02/sends-little"]
+    costs, widths, L = wish["costs"], wish["widths"], len(wish["costs"])
+    fitting = {
+        (a, b - a, L - b): widths[a - 1] + widths[b - 1]
+        for a, b in combinations(range(1, L), 2)
+        if max(sum(costs[:a]), sum(costs[a:b]), sum(costs[b:])) <= wish["largest"]
+    }
+    assert [cut for cut, sent in fitting.items() if sent <= wish["sends"]] == [(3, 3, 2)]
+    assert fitting.keys() - {(3, 3, 2)}, "a cut that is as well balanced sends more"

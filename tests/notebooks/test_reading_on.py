@@ -55,11 +55,12 @@ COMMON = re.compile(
 OTHERWISE = {
     ("01/real-bill", "real-sum-after"): "the layers of the next network",
     ("02/best-cut", "split-small-best-explain"): "the next problem, which has other costs",
-    ("02/chunk", "split-split-explain"): "sizes of other pieces",
+    ("02/waist", "turn-sends"): "the widths of another model",
     ("05/what-is-stored", "remat-stored-intro"): "what a boundary input is",
     ("05/except-last", "remat-thin"): "the next section, on thin stages",
     ("05/same-memory", "remat-pays-title"): "the two pipelines asked about",
     ("05/same-memory", "remat-pays-plot"): "their names in the plot",
+    ("09/zero-bubble-rest", "bey-zb-price"): "three devices, which hold 3",
     ("11/six-point-three", "table-two"): "two models",
     ("11/six-point-three", "ratios-say"): "the base of another claim",
     ("11/best-fit", "one-parameter"): "what q is",

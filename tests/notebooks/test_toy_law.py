@@ -97,8 +97,6 @@ FREE = {
     ("09/bey-interleaved-read", "5.5 whole ones"): "nothing recomputed: a count of what is in flight",
     ("docs/published_runs", "62 and 64 % too high"): "planned for the runs as they were",
     ("09/breadth-first", "16 half-size activations"): "nothing recomputed: a count of what is in flight",
-    ("09/bey-combined-read", "one more half-size micro-batch in flight"): "a count of micro-batches",
-    ("09/bey-v-read", "activations of half a device's layers"): "nothing recomputed: a count of what is in flight",
     (
         "10/skip-summary",
         "more than ten times the memory at the bottom",

@@ -3,10 +3,8 @@
 # %% exp-guide-why
 assert (found.best.D, found.best.K) == (4, 1)
 
-# %% exp-all-reduce
-assert round(sent / 50, 2) == 1.26
-
 # %% exp-when-code
+free = guide(slow._replace(machine=slow.machine._replace(overhead=0)), plain).rows()
 assert min(free, key=lambda plan: plan.step).K == 4
 assert guide(small, plain).alone is None
 assert guide(slow, plain).best.K > 1
@@ -16,9 +14,6 @@ assert (guide(small).best.K, guide(small).best.zero) == (1, 3)
 
 # %% exp-oom
 assert flush[4].activations == flush[16].activations
-
-# %% exp-nothing
-assert poor.best is None
 
 # %% exp-best-m
 assert ge.formulas.bubble_fraction(2, 32) == 1 / 33

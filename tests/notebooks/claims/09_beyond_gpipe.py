@@ -45,21 +45,6 @@ assert h1.peak_in_flight == (4, 4, 4, 4)
 # %% bey-zb-check
 assert ledger["zero bubble"][-1] > 1.5 * ledger["1f1b"][-1]
 
-# %% bey-izb
-assert (mixed.makespan, two.makespan, h1.makespan) == (25.5, 28.5, 27)
-assert all(mixed.idle(k) == h1.idle(k) / 2 for k in range(4))
-
-# %% bey-h2-check
-assert all(h2.row(k)[-1].end - h2.row(k)[0].start == h2.busy(k) == 24 for k in range(4))
-assert (h2.peak_in_flight, h1.peak_in_flight) == ((7, 7, 7, 7), (4, 4, 4, 4))
-assert ledger["ZB-H2"][-1] > 1.3 * ledger["zero bubble"][-1]
-
-# %% bey-v
-assert [home[stage] for stage in range(8)] == [0, 1, 2, 3, 3, 2, 1, 0]
-assert all(v.row(k)[-1].end - v.row(k)[0].start == v.busy(k) == 24 for k in range(4))
-assert v.peak_in_flight == (8, 8, 8, 8)  # half-size stages: as much as 4 whole ones
-assert messages(ge.zero_bubble_v(4, 8)) == 96
-
 # %% bey-long-plot
 assert [round(shares["Llama 3 8B"][texts.index(tokens)]) for tokens in (8192, 131072)] == [49, 89]
 assert [round(left(4096, 13, tokens, causal=True)) for tokens in (8192, 131072)] == [42, 81]
@@ -74,16 +59,30 @@ def left_without_scores(tokens, causal=False):
 assert [round(left_without_scores(tokens)) for tokens in (8192, 131072)] == [51, 90]
 assert [round(left_without_scores(tokens, causal=True)) for tokens in (8192, 131072)] == [43, 83]
 
-# %% bey-dualpipe-bubble
-assert idle == {"1f1b": 9, "zero bubble": 3, "DualPipe": 2}
+# %% bey-rest
+assert (mixed.makespan, two.makespan, h1.makespan) == (25.5, 28.5, 27)
+assert all(mixed.idle(k) == h1.idle(k) / 2 for k in range(4))
+assert all(h2.row(k)[-1].end - h2.row(k)[0].start == h2.busy(k) == 24 for k in range(4))
+assert (h2.peak_in_flight, h1.peak_in_flight) == ((7, 7, 7, 7), (4, 4, 4, 4))
+assert ledger["ZB-H2"][-1] > 1.3 * ledger["zero bubble"][-1]
+home = ge.zero_bubble_v(4, 8).device_of_stage
+assert [home[stage] for stage in range(8)] == [0, 1, 2, 3, 3, 2, 1, 0]
+assert all(v.row(k)[-1].end - v.row(k)[0].start == v.busy(k) == 24 for k in range(4))
+assert v.peak_in_flight == (8, 8, 8, 8)  # half-size stages: as much as 4 whole ones
+assert messages(ge.zero_bubble_v(4, 8)) == 96
 
-# %% bey-dual-v-run
+
+def bubble_of_dualpipe(P, together, B, W):  # the paper's formula, idle time of a device
+    return (P / 2 - 1) * (together + B - 3 * W)
+
+
+assert [one.idle(0), h1.idle(0), bubble_of_dualpipe(4, together=3, B=2, W=1)] == [9, 3, 2]
+paper = [bubble_of_dualpipe(8, together, B=1, W=0.5) for together in (1.5, 1)]  # of 8 stages, half as long
+hidden, beside = (rows[f"{name}, hidden"][1] for name in ("DualPipeV", "combined 1F1B V=2"))
 assert (d.makespan, hidden.makespan) == (27, 22)
 assert [d.idle(3), hidden.idle(3)] == paper == [3, 1.5]
 assert ledger["DualPipeV"][-1] < ledger["zero bubble V"][-1]
 assert (d.peak_in_flight, v.peak_in_flight) == ((9, 9, 9, 9), (8, 8, 8, 8))
-
-# %% bey-combined
 assert (c.makespan, beside.makespan) == (two.makespan, 23) == (28.5, 23)
 assert (max(c.peak_in_flight), max(two.peak_in_flight)) == (12, 11)
 
