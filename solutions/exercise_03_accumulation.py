@@ -56,6 +56,19 @@ predict("ex03/zero-late")
 # may use `ge.split_batch`, or your `split` of
 # [exercise 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are
 # empty.
+#
+# <details><summary>Small print</summary>
+#
+# - There are M micro-batches at most.
+# - Gradients from before the step do not count, nor do those of weights that have been frozen since.
+# - Nothing stays for the next call, and no output or graph stays in memory.
+# - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may
+#   be rounded to single precision; the weights may not.
+# - The optimizer keeps its settings, each layer its mode, training or evaluation, and
+#   each weight its `requires_grad`.
+# - x and y are not changed, nor made to require a gradient.
+#
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex03-accumulation-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -70,17 +83,6 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     loss_fn: (output, target) -> a tensor with one value, the mean over these samples
     optimizer: of the weights of `net`
     x, y: tensors with N >= 1 samples each; M need not divide N
-
-    Small print:
-    - There are M micro-batches at most.
-    - Gradients from before the step do not count, nor do those of weights that have
-      been frozen since.
-    - Nothing stays for the next call, and no output or graph stays in memory.
-    - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may
-      be rounded to single precision; the weights may not.
-    - The optimizer keeps its settings, each layer its mode, training or evaluation, and
-      each weight its `requires_grad`.
-    - x and y are not changed, nor made to require a gradient.
     """
     ### BEGIN SOLUTION
     optimizer.zero_grad()

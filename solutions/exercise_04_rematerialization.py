@@ -206,6 +206,18 @@ predict("ex04/how-often")
 # Write the forward of a network that is cut into stages, some of which are
 # re-materialized. The input is a batch of images; like all data, it requires no
 # gradient.
+#
+# <details><summary>Small print</summary>
+#
+# - Values and gradients are those of the plain stages, dropout included, in this step
+#   and in the next ones, and of the same type.
+# - Several inputs may go forward before the first comes back.
+# - After the backward nothing is kept.
+# - Under `torch.no_grad()` nothing is kept at all, and no graph is built.
+# - Afterwards, x, both lists and the mode of each layer are what they were before.
+# - In evaluation mode, the same stages run again, or none: both are right.
+#
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex04-checkpoint-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -219,15 +231,6 @@ def forward(stages: list, x: torch.Tensor, again: list) -> torch.Tensor:
     stages: a list of nn.Sequential
     x: a tensor of shape (n, ...); it may require a gradient or not
     again: one bool per stage
-
-    Small print:
-    - Values and gradients are those of the plain stages, dropout included, in this step
-      and in the next ones, and of the same type.
-    - Several inputs may go forward before the first comes back.
-    - After the backward nothing is kept.
-    - Under `torch.no_grad()` nothing is kept at all, and no graph is built.
-    - Afterwards, x, both lists and the mode of each layer are what they were before.
-    - In evaluation mode, the same stages run again, or none: both are right.
     """
     ### BEGIN SOLUTION
     for stage, more in zip(stages, again, strict=True):

@@ -163,6 +163,21 @@ ge.compare(
 #
 # Your `cut` may help, as may `ge.split_batch`. (If N < M, some of its pieces are
 # empty.) A good first goal is `checkpoint="never"`; the check tries that first.
+#
+# <details><summary>Small print</summary>
+#
+# - The sizes of micro-batches differ by one sample at most.
+# - A layer in several places of `net` counts each time. It has no weights.
+# - The parameters are those of net itself, and state_dict() has the keys of net's.
+# - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.
+# - The default of `checkpoint` is "except_last".
+# - Building it changes neither `balance` nor `net`.
+# - In evaluation mode the same micro-batches are recomputed, or none: both are right.
+# - x is not changed, and after the step neither x nor any activation is held.
+# - Gradients are added to those that are there.
+# - Under torch.no_grad(), no graph is built.
+#
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex05-wrapper-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -177,15 +192,6 @@ class MyGPipe(nn.Module):
     checkpoint: which micro-batches are recomputed in the backward, on every stage, from
         the stage's input. "always": all; "except_last": all but the last one there is;
         "never": none
-
-    Small print:
-    - The sizes of micro-batches differ by one sample at most.
-    - A layer in several places of `net` counts each time. It has no weights.
-    - The parameters are those of net itself, and state_dict() has the keys of net's.
-    - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.
-    - The default of `checkpoint` is "except_last".
-    - Building it changes neither `balance` nor `net`.
-    - In evaluation mode the same micro-batches are recomputed, or none: both are right.
     """
 
     def __init__(
@@ -206,11 +212,6 @@ class MyGPipe(nn.Module):
         """The output of net for x of shape (N, ...), with N at least 1.
 
         The stages are called in the order of the clock, in training and in evaluation.
-
-        Small print:
-        - x is not changed, and after the step neither x nor any activation is held.
-        - Gradients are added to those that are there.
-        - Under torch.no_grad(), no graph is built.
         """
         ### BEGIN SOLUTION
         pieces = [piece for piece in ge.split_batch(x, self.M) if len(piece)]

@@ -103,6 +103,22 @@ run_processes(hasty, 2)
 # %%
 predict("ex10/what-arrives")
 
+# %% [markdown]
+# <details><summary>Small print</summary>
+#
+# - K is at least 2, and the schedule is F-then-B or 1F1B.
+# - The mini-batch has N samples, the sum of all n_m.
+# - All numbers are torch.float64. The loss is a number, or a tensor with one number;
+#   what other processes return does not matter.
+# - Each F runs the stage once, and nothing is recomputed.
+# - The stage stays in its mode, training or evaluation.
+# - The weights are not changed: the update is the optimizer's job.
+# - Process k talks only to k - 1 and k + 1: no other messages, no barrier.
+# - It is called again for the next step, with the same arguments, and keeps nothing
+#   between steps.
+#
+# </details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "ex10-processes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
@@ -117,18 +133,6 @@ def run_stage(k: int, K: int, stage, ops: list, shapes: list, pieces, loss_fn):
     pieces: micro-batches of x on process 0, of targets on the last, else None
     loss_fn: (result, targets) -> their mean loss
     Returns the mini-batch's mean loss on the last process.
-
-    Small print:
-    - K is at least 2, and the schedule is F-then-B or 1F1B.
-    - The mini-batch has N samples, the sum of all n_m.
-    - All numbers are torch.float64. The loss is a number, or a tensor with one number;
-      what other processes return does not matter.
-    - Each F runs the stage once, and nothing is recomputed.
-    - The stage stays in its mode, training or evaluation.
-    - The weights are not changed: the update is the optimizer's job.
-    - Process k talks only to k - 1 and k + 1: no other messages, no barrier.
-    - It is called again for the next step, with the same arguments, and keeps nothing
-      between steps.
     """
     ### BEGIN SOLUTION
     N = sum(n for n, *_ in shapes)

@@ -62,6 +62,14 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 # ## Your turn
 #
 # Write it for any K and V, and for any M that is a multiple of K.
+#
+# <details><summary>Small print</summary>
+#
+# - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
+#   list.
+# - Calling a recipe, such as `ge.interleaved`, is an error in this exercise.
+#
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex12-interleaved-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -76,11 +84,6 @@ def interleaved(K: int, M: int, V: int) -> list:
     Memory: between F and B, device k holds at most 2 (K - 1 - k) + (V - 1) K + 1
         activations of a stage.
     Time: the step takes (M V + K - 1) (F + B), with the F and B of one stage.
-
-    Small print:
-    - A `ge.Schedule`, or any other form that gives the rows in order, is as good as a
-      list.
-    - Calling a recipe, such as `ge.interleaved`, is an error in this exercise.
     """
     ### BEGIN SOLUTION
     groups = [range(first, first + K) for first in range(0, M, K)]

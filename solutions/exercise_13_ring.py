@@ -136,6 +136,17 @@ check("ex13/ring", ring_all_reduce)
 # %%
 predict("ex13/adam-and-the-sum")
 
+# %% [markdown]
+# <details><summary>Small print</summary>
+#
+# - `weights` are those that the step before returned.
+# - `state` is the same dict for the whole training. It is passed to `adam` as it is,
+#   and only `adam` writes into it.
+# - Both lists and their arrays may be overwritten.
+# - Numbers stay float64.
+#
+# </details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "ex13-zero1-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def zero1_step(
@@ -152,13 +163,6 @@ def zero1_step(
     adam(weight, gradient, state): the new weight; it changes only `state`
     send, receive: as in `ring_all_reduce`
     Returns a list of D arrays.
-
-    Small print:
-    - `weights` are those that the step before returned.
-    - `state` is the same dict for the whole training. It is passed to `adam` as it is,
-      and only `adam` writes into it.
-    - Both lists and their arrays may be overwritten.
-    - Numbers stay float64.
     """
     ### BEGIN SOLUTION
     weights, gradients = list(weights), list(gradients)

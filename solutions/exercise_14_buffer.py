@@ -56,6 +56,20 @@ predict("ex14/what-helps")
 # Forward and backward stay in bf16. Only the sum over micro-batches gets its own
 # buffer, in fp32. To cut, you may use `ge.split_batch`. If M is larger than N, some
 # pieces are empty.
+#
+# <details><summary>Small print</summary>
+#
+# - Micro-batches differ by one sample at most. Pieces without samples are left out.
+# - Besides the buffers, at most the gradients of one micro-batch are in memory.
+# - The buffers take 4 bytes per weight: they are float32, and no wider.
+# - Gradients that were in `.grad` before do not count. At the end every `.grad` is
+#   None.
+# - Weights, their type and their `requires_grad` stay as they are.
+# - The mode of `net` stays as it is, too, even during the forwards.
+# - Nothing is kept for the next call, and no call changes what an earlier one
+#   returned.
+#
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex14-buffer-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -70,17 +84,6 @@ def accumulate(net, loss_fn, x, y, M: int) -> list:
     x, y: tensors with N samples each, x in bf16, N at least 1; M need not divide N
     Returns a list with a float32 tensor for each weight, in the order of
         `net.parameters()`.
-
-    Small print:
-    - Micro-batches differ by one sample at most. Pieces without samples are left out.
-    - Besides the buffers, at most the gradients of one micro-batch are in memory.
-    - The buffers take 4 bytes per weight: they are float32, and no wider.
-    - Gradients that were in `.grad` before do not count. At the end every `.grad` is
-      None.
-    - Weights, their type and their `requires_grad` stay as they are.
-    - The mode of `net` stays as it is, too, even during the forwards.
-    - Nothing is kept for the next call, and no call changes what an earlier one
-      returned.
     """
     ### BEGIN SOLUTION
     weights = list(net.parameters())

@@ -177,6 +177,16 @@ print(f"the fullest device needs {worst:,.1f} of {memory / 1e9:g} GB")
 # %%
 predict("ex15/first-cut")
 
+# %% [markdown]
+# <details><summary>Small print</summary>
+#
+# - Any plan that meets all conditions is right. The last node may be partly filled.
+# - Raises ValueError if no plan meets all conditions.
+# - Recompute is "full" only if the same plan with "none" does not fit.
+# - The model is not changed.
+#
+# </details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "ex15-choice-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> dict:
@@ -192,12 +202,6 @@ def choose(model: dict, devices: int, node: int, memory: float, batch: int) -> d
     D: T D K = devices
     K, V: K V divides the blocks; V is 1 if K is 1
     M: D M divides `batch`; if V > 1, K divides M
-
-    Small print:
-    - Any plan that meets all conditions is right. The last node may be partly filled.
-    - Raises ValueError if no plan meets all conditions.
-    - Recompute is "full" only if the same plan with "none" does not fit.
-    - The model is not changed.
     """
     ### BEGIN SOLUTION
 

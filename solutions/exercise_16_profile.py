@@ -60,6 +60,23 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 # ## Your turn
 #
 # Find what is wrong. It is exactly one of the four.
+#
+# <details><summary>Small print</summary>
+#
+# - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
+# - There may be no messages at all. Then only the ops can tell.
+# - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
+# - In an uneven cut one rank has at least two layers more than each of the others,
+#   so 5, 3, 4, 4 is none: 5 is but one more than 4.
+# - The messages of a slow link, in both directions, take 8 times as long as others.
+# - Without overlap, a rank begins nothing while a message that it sends is on its
+#   way, from its `start` until it is `there`. All other ranks begin something during
+#   some of their messages, at the very `start` of one, for instance.
+# - One layer more or less on one rank is not a fault. Nor is a single op that takes
+#   long.
+# - `layers` is not changed.
+#
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex16-profile-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -74,20 +91,6 @@ def diagnose(timeline, layers: list) -> tuple:
     timeline.messages: (op, source, target, start, end, there); a message is on its link
         from `start` to `end`, and has arrived at `there`
     layers: how many each rank has, 3 or more
-
-    Small print:
-    - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
-    - There may be no messages at all. Then only the ops can tell.
-    - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
-    - In an uneven cut one rank has at least two layers more than each of the others,
-      so 5, 3, 4, 4 is none: 5 is but one more than 4.
-    - The messages of a slow link, in both directions, take 8 times as long as others.
-    - Without overlap, a rank begins nothing while a message that it sends is on its
-      way, from its `start` until it is `there`. All other ranks begin something during
-      some of their messages, at the very `start` of one, for instance.
-    - One layer more or less on one rank is not a fault. Nor is a single op that takes
-      long.
-    - `layers` is not changed.
     """
     ### BEGIN SOLUTION
     K = len(layers)

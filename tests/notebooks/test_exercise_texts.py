@@ -1,7 +1,11 @@
-"""What an exercise asks for is read at one glance: what the function does, then its small print, in a narrow cell."""
+"""What an exercise asks for is read at one glance: what the function does, then its small print, in a narrow cell.
+
+Where that would be more than a docstring of 130 words, the small print is folded, in the text in front of the cell.
+"""
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -13,21 +17,26 @@ ROOT = Path(__file__).resolve().parents[2]
 MASTERS = sorted((ROOT / "solutions").glob("exercise_*.py"))
 COLUMNS = 88
 """So many fit into a cell at 1366 x 768, also where the list of files is open, and into one of a page."""
-LINES, WORDS = 4, 90
-"""What the function does, in lines; and all that stands above the small print, in words."""
+LINES, DOES, WORDS, MOST = 4, 60, 90, 130
+"""What the function does, in lines and in words; all that stands above the small print; and a whole docstring."""
 SMALL_PRINT = "Small print:"
+FOLDED = re.compile(r"<details><summary>Small print</summary>\n\n(.*)\n\n</details>\Z", re.DOTALL)
+"""Where a docstring would be too long with it: at the end of the text in front of the answer's cell."""
 NAMED = re.compile(r"([\w.]+(, [\w.]+)*(\(\w+(, \w+)*\))?: |Returns |Raises )")
 """The first line of what is given and what comes back; the other lines of such an item are indented."""
 
 
 def answers(master):
-    """The docstrings of each answer's cell: of its function, or of its class and then of its methods."""
-    for cell in percent_format.read(master.read_text(encoding="utf-8")):
+    """The docstrings of each answer's cell, of its function, or of its class and its methods; and its small print."""
+    cells = percent_format.read(master.read_text(encoding="utf-8"))
+    for before, cell in pairwise(cells):
         if cell.metadata.get("nbgrader", {}).get("solution"):
             code = ast.parse(cell.source).body
             [answer] = [node for node in code if isinstance(node, ast.FunctionDef | ast.ClassDef)]
             nodes = [answer, *(node for node in answer.body if isinstance(node, ast.FunctionDef))]
-            yield [ast.get_docstring(node) for node in nodes if ast.get_docstring(node)]
+            texts = [ast.get_docstring(node) for node in nodes if ast.get_docstring(node)]
+            found = FOLDED.search(before.source)
+            yield texts, [*(paragraphs(text)[1] for text in texts), *([found[1].splitlines()] if found else [])]
 
 
 def paragraphs(text):
@@ -43,12 +52,14 @@ def prose(text):
 def test_what_it_does_has_four_lines_and_the_rest_is_a_list():
     seen = 0
     for master in MASTERS:
-        for texts in answers(master):
+        for texts, _ in answers(master):
             seen += 1
             for text in texts:
+                assert len(prose(text)) <= MOST, f"fold its small print, in the text in front of the cell: {text}"
                 (summary, *others), _ = paragraphs(text)
                 does = [summary, *(one for one in others[:1] if not NAMED.match(one))]
                 assert sum(len(one.splitlines()) for one in does) <= LINES, text
+                assert len(prose(" ".join(does))) <= DOES, text
                 for one in others[len(does) - 1 :]:
                     assert all(NAMED.match(line) or line.startswith("    ") for line in one.splitlines()), one
                 assert len(prose(" ".join([summary, *others]))) <= WORDS, text
@@ -58,14 +69,13 @@ def test_what_it_does_has_four_lines_and_the_rest_is_a_list():
 
 def test_small_print_is_a_list_of_clauses():
     for master in MASTERS:
-        for texts in answers(master):
-            assert SMALL_PRINT in texts[0], texts[0]
-            for text in texts:
-                _, small = paragraphs(text)
-                assert all(line.startswith(("- ", "  ")) for line in small), text
+        for texts, prints in answers(master):
+            assert any(prints), texts[0]
+            for small in prints:
+                assert all(line.startswith(("- ", "  ")) for line in small), small
                 clauses = re.sub(r"\n  ", " ", "\n".join(small)).splitlines()
-                assert all(clause.endswith(".") and len(prose(clause)) <= 45 for clause in clauses), text
-                assert not any(";" in clause and ", but" in clause for clause in clauses), text
+                assert all(clause.endswith(".") and len(prose(clause)) <= 45 for clause in clauses), clauses
+                assert not any(";" in clause and ", but" in clause for clause in clauses), clauses
 
 
 def test_no_line_is_cut_off_in_a_cell():
