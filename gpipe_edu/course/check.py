@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from gpipe_edu.judge.case import Tell
 from gpipe_edu.judge.exercise import Exercise, find_exercise
 from gpipe_edu.judge.findings import Report, Unwritten
 from gpipe_edu.judge.judging import NotJudged
@@ -21,6 +22,7 @@ from . import tries_and_hints
 from .notebook import frontend, output
 from .notebook.earlier_text import earlier_text
 from .report import as_markdown, cost, dot, drawings, headline
+from .waiting import in_a_notebook
 
 
 class NotYet(AssertionError):
@@ -54,15 +56,14 @@ def check(key: str, function: Callable[..., Any], seed: int | None = None) -> No
         raise TypeError(f"seed is {seed!r}; it must be the whole number that an earlier check has printed")
     if older := earlier_text(function):
         output.show(older)
-    judge_and_show(exercise, pack(function), seed)
+    with in_a_notebook(exercise) as tell:
+        judge_and_show(exercise, pack(function), seed, tell)
 
 
-def judge_and_show(
-    exercise: Exercise, packed: Packed, seed: int | None = None, tell: Callable[[int], None] | None = None
-) -> None:
+def judge_and_show(exercise: Exercise, packed: Packed, seed: int | None = None, tell: Tell | None = None) -> None:
     """What `check` does with a packed function, for callers that have packed it themselves. Raises as `check`.
 
-    tell: is told the number of each case that begins, and 0 when the verdict is there.
+    tell: what is told of each case that begins, and of case 0 when the verdict is there.
     """
     seed = secrets.randbelow(10**6) if seed is None else seed
     path = [folder for folder in sys.path if isinstance(folder, str)]
@@ -73,7 +74,7 @@ def judge_and_show(
             raise
         report = judge_apart(exercise, packed, seed, path, tell)
     if tell:
-        tell(0)
+        tell(0, "")
     if report.state == "unwritten":
         raise Unwritten(headline(report))
     trouble = tries_and_hints.record(report, packed.digest)

@@ -77,6 +77,10 @@ class Wrong(Exception):
         self.finding, self.number = finding, number
 
 
+Tell = Callable[[int, str], None]
+"""Is told the number of each case that begins, and its call as a learner would write it."""
+
+
 class Asked(Protocol):
     """A sandbox, through which a function is asked."""
 
@@ -90,8 +94,8 @@ class Exam:
 
     secret: draws what no answer may know beforehand. passed_over: promises that were seen broken, which do not end the
     exam: the answer is judged further. replies: what came, call by call, and what was asked meanwhile.
-    tell: is told the number of each case that begins. anew: opens a process in which the answer has done nothing yet;
-    nothing more is asked of the first one then, as a sandbox may have ended it. By default the one that is there.
+    tell: what is told of each case that begins. anew: opens a process in which the answer has done nothing yet; nothing
+    more is asked of the first one then, as a sandbox may have ended it. By default the one that is there.
     """
 
     def __init__(
@@ -99,7 +103,7 @@ class Exam:
         exercise: Exercise,
         process: Asked,
         seed: int = 0,
-        tell: Callable[[int], None] | None = None,
+        tell: Tell | None = None,
         anew: Callable[[], AbstractContextManager[Asked]] | None = None,
     ) -> None:
         self.exercise, self._process, self._tell = exercise, process, tell
@@ -107,6 +111,7 @@ class Exam:
         self.secret = Random(f"secret {seed}")
         self.replies: list[tuple[Reply, list[Any]]] = []
         self.passed_over: list[Finding] = []
+        self._call = ""
 
     @property
     def calls(self) -> int:
@@ -122,6 +127,7 @@ class Exam:
 
     def case(self, call: str = "", expected: str = "") -> Case:
         """A call to be judged, as a learner would write it, and what is expected of it."""
+        self._call = call
         return Case(self, call, expected)
 
     def reply(self, answer: Ask | None = None, anew: bool = False, /, **given: Any) -> Reply:
@@ -129,7 +135,7 @@ class Exam:
         which nothing has been done before. Raises Unwritten.
         """
         if self._tell:
-            self._tell(self.calls + 1)
+            self._tell(self.calls + 1, self._call)
         questions: list[Any] = []
 
         def note_and_answer(question: Any) -> Any:

@@ -20,7 +20,7 @@ from gpipe_edu.process.enclosure import Enclosure
 from gpipe_edu.process.lines import Line
 from gpipe_edu.process.packing import Packed
 
-from .case import Exam, Sign, Wrong
+from .case import Exam, Sign, Tell, Wrong
 from .exercise import Exercise
 from .leaks_between_calls import is_right_alone, is_worth_asking
 
@@ -45,13 +45,13 @@ def judge(
     enclosure: Enclosure | None = None,
     start: Start = fresh,
     same_process: bool = False,
-    tell: Callable[[int], None] | None = None,
+    tell: Tell | None = None,
 ) -> Report:
     """Examine one function with the inputs of `seed`. `path`: where the learner's own modules are found.
 
     enclosure: where the learner's process runs, if not as the learner. start: how it is started. same_process: use this
-    one, as a browser has no other. tell: is told the number of each case that begins. Raises MachineBusy on a machine
-    that is too busy, NotJudged where an enclosure would stand open, or where what answers need is missing.
+    one, as a browser has no other. tell: what is told of each case that begins. Raises MachineBusy on a machine that is
+    too busy, NotJudged where an enclosure would stand open, or where what answers need is missing.
     """
     if exercise.lacks:
         raise NotJudged(exercise.lacks)

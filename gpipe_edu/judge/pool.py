@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from math import inf
@@ -27,6 +27,7 @@ from gpipe_edu.process.resource_limits import ENVIRONMENT
 from gpipe_edu.process.time_limit import is_stopped, wall
 
 from . import worker
+from .case import Tell
 from .exercise import Exercise
 from .findings import Report
 from .judging import NotJudged, judge, unpack_report
@@ -59,7 +60,7 @@ class Worker:
         self._running: tuple[Child, queue.SimpleQueue[bytes | None]] | None = None
         self._over, self._lock = False, threading.Lock()
 
-    def report(self, task: Task, path: Sequence[str] = (), tell: Callable[[int], None] | None = None) -> Report:
+    def report(self, task: Task, path: Sequence[str] = (), tell: Tell | None = None) -> Report:
         """As `judge` does with a learner's own answer, in the current folder. Raises NotJudged."""
         found = self.ask(_message(task, path=list(path), folder=os.getcwd()), _seconds(task), tell)
         if "report" in found:
@@ -69,7 +70,7 @@ class Worker:
             raise NotJudged(f"{why}. Try again when it has less to do", busy=True)
         raise NotJudged(found["why"], busy=found["again"])
 
-    def ask(self, message: dict[str, Any], seconds: float, tell: Callable[[int], None] | None = None) -> dict[str, Any]:
+    def ask(self, message: dict[str, Any], seconds: float, tell: Tell | None = None) -> dict[str, Any]:
         """What `worker.main` finds; {"why": ...} if nothing comes in time. tell: is told of each case that begins."""
         if self._one_student and message["student"] != self._whose:
             self.close()
@@ -99,7 +100,7 @@ class Worker:
                     self.close()
                 return found
             if tell:
-                tell(found["case"])
+                tell(found["case"], found["call"])
         self.close()
         return {"why": why, "again": True}
 
@@ -155,7 +156,7 @@ def judge_apart(
     packed: Packed,
     seed: int,
     path: Sequence[str] = (),
-    tell: Callable[[int], None] | None = None,
+    tell: Tell | None = None,
 ) -> Report:
     """As `judge`, in a process of its own; in a browser, which has none, here. Raises NotJudged."""
     if sys.platform == "emscripten":

@@ -198,7 +198,7 @@ def _found(message: dict[str, Any], start: Start, say: Callable[[bytes], None]) 
             message["path"],
             enclosure=enclosure,
             start=start,
-            tell=lambda case: say(plain.encode({"case": case})),
+            tell=lambda case, call: say(plain.encode({"case": case, "call": call})),
         )
     except MachineBusy as error:
         return {"busy": str(error)}

@@ -44,8 +44,9 @@ def test_the_second_check_is_judged_by_the_same_process():
 
 def test_a_case_is_told_when_it_begins():
     told = []
-    report = pool.judge_apart(CLOCK, pack(clock), 1, tell=told.append)
-    assert told == list(range(1, report.calls + 1))
+    report = pool.judge_apart(CLOCK, pack(clock), 1, tell=lambda number, call: told.append((number, call)))
+    assert [number for number, _ in told] == list(range(1, report.calls + 1))
+    assert told[0][1].startswith("clock(")
 
 
 def test_what_one_answer_has_done_the_next_does_not_find():

@@ -7,13 +7,14 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from gpipe_edu.base.terminal import bad_arguments
 from gpipe_edu.base.words import program
@@ -29,6 +30,8 @@ from gpipe_edu.course.building.places import ROOT
 from gpipe_edu.course.check import NotYet, judge_and_show
 from gpipe_edu.course.cut_answer import cut_answer
 from gpipe_edu.course.submitted_notebook import Refused, of
+from gpipe_edu.course.waiting import Waiting
+from gpipe_edu.judge.case import Tell
 from gpipe_edu.judge.exercise import Exercise, all_exercises, parts_of
 
 _EVERY = 0.5
@@ -166,21 +169,30 @@ def look(wanted: list[Exercise], notebook: Path, seed: int | None = None) -> boo
     return passed == len(wanted)
 
 
+class _Line(NamedTuple):
+    """Written anew whenever the terminal's line is."""
+
+    waiting: Waiting
+
+    def __rich__(self) -> Text:
+        return Text(str(self.waiting))
+
+
 @contextmanager
-def _telling(exercise: Exercise) -> Iterator[Callable[[int], None]]:
-    """Say which case is being judged, on one line that is gone when the report comes."""
+def _telling(exercise: Exercise) -> Iterator[Tell]:
+    """Say what is waited for, on one line that is gone when the report comes."""
     console = Console(file=sys.stdout, highlight=False)
     if not console.is_terminal:
         print(f"{exercise.key}: being judged, about {exercise.cases} cases.")
-        yield lambda case: None
+        yield lambda number, call: None
         return
-    with console.status(f"{exercise.key}: starting") as status:
+    waiting = Waiting(exercise)
+    with console.status(_Line(waiting)) as status:
 
-        def tell(case: int) -> None:
-            if case == 0:  # the verdict is there
+        def tell(number: int, call: str) -> None:
+            if number == 0:  # the verdict is there
                 status.stop()
-            else:
-                status.update(f"{exercise.key}: case {case} of {max(case, exercise.cases)}")
+            waiting.tell(number, call)
 
         yield tell
 
