@@ -1,8 +1,9 @@
 """What a measured step says: how large its bubble is, and what would make it shorter.
 
-The yardstick is the same order of ops at the costs of this run, each op taking the median of its like and messages no
-time. Time beyond that was lost on the way: to late messages, or to an op that took long once. The rest of the bubble is
-lost to the order itself, and to a stage that the others wait for.
+The yardstick is the same order of ops at the costs of this run, each op taking the median of its like, times what its
+micro-batch takes if those are not alike, and messages no time. Time beyond that was lost on the way: to late messages,
+or to an op that took long once. The rest of the bubble is lost to the order itself, and to a stage that the others wait
+for.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Diagnosis:
     counts as ten of equal cost, and of many stages as fewer. balanced_makespan: the step with that cut.
     spread: the median share by which the durations of like ops differ from their median. steps: how many steps that is
     from.
+    micro_batches: how many times the median each one takes, on every stage; all 1 if that is no more than chance.
     between: the median time between steps in which no device runs an op, 0 if no step came with what was before it.
     late: by how much messages come late, the median for each source and target device where one was waited for.
     shorter: the schedule that would be shortest at these costs and in this memory, None if this is.
@@ -79,6 +81,7 @@ class Diagnosis:
     cause: str
     balance: tuple[int, ...]
     balanced_makespan: float
+    micro_batches: tuple[float, ...]
     between: float
     late: Mapping[tuple[int, int], float]
     shorter: Schedule | None
@@ -119,6 +122,9 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
         Gain(planned - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
         Gain(on_time - planned, words.messages(on_time, planned)),
     ]
+    if max(run_of.times) > min(run_of.times):
+        packed, ordered, order = run_of.packed()
+        findings.append(Gain(planned - min(packed, ordered), words.micro_batches(planned, packed, ordered, order)))
     if shorter is not None:
         findings.append(Gain(own - shorter_makespan, words.other(shorter, shorter_makespan, own)))
     return Diagnosis(
@@ -134,6 +140,7 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
         cause=slow.cause,
         balance=balance,
         balanced_makespan=balanced,
+        micro_batches=run_of.times,
         between=pause.idle,
         late=run_of.late,
         shorter=shorter,
@@ -203,9 +210,45 @@ class _Measured:
             for one in found
         ]
         self.spread = median(off) if off else 0.0
+        self.times = (1.0,) * schedule.micro_batches
+        self._tell_micro_batches_apart()
         self.counts = {key: len(found) / len(steps) for key, found in durations.items()}
         self.late = _late(steps)
         self.kept = _kept(steps)
+
+    def _tell_micro_batches_apart(self) -> None:
+        """Set `times` if all stages agree that micro-batches take more or less than others, beyond what ops differ by
+        beside that; then `spread` is what they differ by beside that."""
+        found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for step in self.steps:
+            for span in step.spans:
+                if usual := self.cost[span.op.kind, span.op.stage]:
+                    found[span.op.micro_batch][span.op.stage].append((span.end - span.start) / usual)
+        times = {m: median(one for of_stage in stages.values() for one in of_stage) for m, stages in found.items()}
+        if len(times) < self.schedule.micro_batches or not all(times.values()):
+            return
+        beside = median(
+            abs(one / times[m] - 1) for m, stages in found.items() for of_stage in stages.values() for one in of_stage
+        )
+        most = max(times, key=lambda m: abs(log(times[m])))
+        sign = 1 if times[most] > 1 else -1
+        least = min(sign * log(median(of_stage)) for of_stage in found[most].values() if median(of_stage))
+        if abs(times[most] - 1) > max(3 * beside, _WORTH) and least > abs(log(times[most])) / 2:
+            self.times, self.spread = tuple(times[m] for m in sorted(times)), beside
+
+    def packed(self) -> tuple[float, float, list[int]]:
+        """The step if all micro-batches cost the same, together as much as now; and with them in the best of three
+        orders, longest first, shortest first, or the longest in the middle: its step, and the order."""
+        times = self.times
+        even = sum(times) / len(times)
+        alike = _end(run(self.schedule, lambda op: self.cost[op.kind, op.stage] * even)[0])
+        rising = sorted(range(len(times)), key=lambda m: times[m])
+        best, order = inf, rising
+        for one in (rising[::-1], rising, [*rising[::2], *rising[1::2][::-1]]):
+            end = _end(run(self.schedule, lambda op: self.cost[op.kind, op.stage] * times[one[op.micro_batch]])[0])  # noqa: B023
+            if end < best * (1 - 1e-9):
+                best, order = end, one
+        return alike, best, order
 
     @property
     def per_micro_batch(self) -> list[float]:
@@ -255,7 +298,7 @@ class _Measured:
 
     def duration(self, op: Op) -> float:
         """How long such an op takes."""
-        return self.cost[op.kind, op.stage]
+        return self.cost[op.kind, op.stage] * self.times[op.micro_batch]
 
     def length(self, schedule: Schedule, late: Mapping[tuple[int, int], float] | None = None) -> float:
         """How long a step by this order takes."""
@@ -278,7 +321,7 @@ class _Measured:
             for kind in kinds
             for stage, (begin, end) in enumerate(pairwise(bounds))
         }
-        found = _end(run(self.schedule, lambda op: cost[op.kind, op.stage])[0])
+        found = _end(run(self.schedule, lambda op: cost[op.kind, op.stage] * self.times[op.micro_batch])[0])
         planned = self.length(self.schedule)
         # Even stages need not be the best for every order, and sums round: then the cut stays as it is.
         return (balance, found) if found < planned * (1 - 1e-9) else (tuple(pieces), planned)
@@ -326,12 +369,12 @@ class _Measured:
     def _part(self, parts: int, op: Op) -> float:
         """An op's cost where each stage is cut into `parts`; half of a backward that was not measured apart is its
         weight gradient."""
-        stage, cost = op.stage // parts, self.cost
+        stage, cost, share = op.stage // parts, self.cost, self.times[op.micro_batch] / parts
         if (op.kind, stage) in cost:
-            return cost[op.kind, stage] / parts
+            return cost[op.kind, stage] * share
         if op.kind == "B":
-            return (cost["I", stage] + cost.get(("W", stage), 0.0)) / parts
-        return cost.get(("B", stage), 0.0) / 2 / parts
+            return (cost["I", stage] + cost.get(("W", stage), 0.0)) * share
+        return cost.get(("B", stage), 0.0) / 2 * share
 
 
 def _end(spans: Iterable[Span]) -> float:
@@ -504,6 +547,19 @@ class _Words:
             f"device {device} would be at 1.00; so it is the device, and not its layers. If it were as fast as the "
             f"others, a step would take {self._time(slow.mended)}."
         )
+
+    def micro_batches(self, planned: float, packed: float, ordered: float, order: Sequence[int]) -> str:
+        """Which micro-batch costs most, and what another packing or order would give."""
+        times = self._measured.times
+        most = max(range(len(times)), key=lambda m: times[m])
+        text = (
+            f"Micro-batches do not cost the same: micro-batch {most} takes {times[most]:.2f} times the median, on "
+            f"every stage, and the cheapest {min(times):.2f} times; similar ops differ by {self._spread}. If all cost "
+            f"the same, by another packing, this order would take {self._time(packed)}, not {self._time(planned)}"
+        )
+        if ordered < planned * (1 - _WORTH):
+            text += f"; in the order {join_words(order, most=16)}, {self._time(ordered)}"
+        return f"{text}."
 
     def messages(self, late: float, planned: float) -> str:
         """The links that are waited for."""

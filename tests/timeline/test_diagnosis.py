@@ -1,5 +1,6 @@
 """What is said of a measured step is what was put into it, and its figures are the simulator's."""
 
+import random
 import re
 
 import pytest
@@ -237,6 +238,48 @@ def test_a_slow_device_shows_in_dual_pipe_v_too_however_much_its_pairs_hide(over
         assert f"Device {device} is slow: its stages {stages[0]} and {stages[1]} take 1." in str(found)
         for one in stages:
             assert told(lambda stage: 1.6 if stage == one else 1).cause == ""  # noqa: B023
+
+
+def measured(schedule, micro_batches, seed=0, slow_op=None):
+    """A step whose ops differ by a hundredth; slow_op takes four times as long."""
+    rng, planned = random.Random(seed), ge.Costs(micro_batches=micro_batches).durations(schedule)
+    return replay(schedule, lambda op: planned(op) * rng.uniform(0.99, 1.01) * (4 if op == slow_op else 1))
+
+
+@pytest.mark.parametrize("schedule", [ge.one_f_one_b(4, 8), ge.gpipe(3, 8), ge.interleaved(2, 8, 2)])
+def test_micro_batches_that_do_not_cost_the_same_are_told_with_what_packing_and_order_give(schedule):
+    sizes = [1, 1, 1, 3, 1, 0.5, 2, 1]
+    found = ge.diagnose(measured(schedule, sizes))
+    assert found.micro_batches == pytest.approx(sizes, rel=0.03)
+    assert found.spread < 0.01
+    assert found.planned_makespan == pytest.approx(found.makespan, rel=0.02)
+    [told] = [one for one in found.findings if "Micro-batches do not cost the same" in one.sentence]
+    assert re.search(r"micro-batch 3 takes (2\.9|3\.0)\d times the median, on every stage, and the ch", told.sentence)
+    assert re.search(r"the cheapest 0\.(49|50|51) times; similar ops differ by 0\.\d%\.", told.sentence)
+    packed = ge.simulate(schedule, ge.Costs(micro_batches=[sum(sizes) / 8] * 8)).makespan
+    said = re.search(r"would take ([\d.]+), not ([\d.]+)(?:; in the order ([\d, ]+), ([\d.]+))?\.$", told.sentence)
+    assert float(said[1]) == pytest.approx(packed, rel=0.02)
+    assert float(said[2]) == pytest.approx(found.planned_makespan, rel=0.01)
+    if said[3]:
+        moved = [sizes[int(m)] for m in said[3].split(", ")]
+        assert float(said[4]) == pytest.approx(ge.simulate(schedule, ge.Costs(micro_batches=moved)).makespan, rel=0.02)
+        assert float(said[4]) < float(said[2])
+    assert told.gain == pytest.approx(float(said[2]) - min(float(said[1]), float(said[4] or said[1])), abs=0.1)
+
+
+def test_chance_a_slow_op_and_a_slow_stage_are_not_micro_batches_that_cost_more():
+    schedule = ge.one_f_one_b(4, 8)
+    on_one_stage = [[3, 1, 1, 3, 1, 1, 1, 1], *[[1] * 8] * 3]
+    for step in (
+        *(measured(schedule, [1] * 8, seed) for seed in range(20)),
+        measured(schedule, [1] * 8, slow_op=Op("F", 3, 1)),
+        ge.simulate(schedule, ge.Costs(F=[1, 1, 2, 1], B=[2, 2, 4, 2])),
+        measured(schedule, on_one_stage),
+        measured(ge.one_f_one_b(2, 8), on_one_stage[:2]),
+    ):
+        found = ge.diagnose(step)
+        assert found.micro_batches == (1,) * 8
+        assert "Micro-batches do not" not in str(found)
 
 
 def test_slow_layers_of_a_device_are_told_from_a_slow_device_by_their_factors():
