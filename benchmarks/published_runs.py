@@ -296,6 +296,17 @@ def _mean(offs: list[float]) -> float:
     return statistics.mean(min(abs(off), 0.4) for off in offs)
 
 
+def signed(off: float) -> str:
+    """A deviation as the page has it: "+13 %", "-5 %" or, where it rounds to that, "0 %"."""
+    return f"{off:+.0%}".replace("%", " %") if round(100 * off) else "0 %"
+
+
+def span(offs: list[float]) -> str:
+    """The smallest and the largest deviation, once where they are the same."""
+    low, high = signed(min(offs)), signed(max(offs))
+    return low if low == high else f"{low} to {high}"
+
+
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -332,8 +343,7 @@ def main() -> None:
     for stack, group in (*by_stack(found).items(), *by_stack(others).items()):
         offs = sorted(run.off for run in group)
         kept = " (held out)" if group[0] in others else ""
-        span = f"{offs[0]:+.0%} to {offs[-1]:+.0%}, median {statistics.median(offs):+.0%}"
-        print(f"{stack + kept:38} {len(group):3}: {span}")
+        print(f"{stack + kept:38} {len(group):3}: {span(offs)}, median {signed(statistics.median(offs))}")
     if options.rows:
         print()
         for run in (*found, *others):

@@ -2,9 +2,8 @@
 # # Exercise 13: a ring, and ZeRO-1
 #
 # **Why care?** Replicas add up their gradients after every step, and a gradient is as
-# large as the model. The ring does this with no link busier than another. Stopped
-# halfway, it also saves most of the optimizer's memory, without sending a single byte
-# more.
+# large as the model. The ring does this with every link equally busy. Stop halfway, and
+# you also save most of the optimizer's memory, without sending a single byte more.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
 # [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and PyTorch, since it

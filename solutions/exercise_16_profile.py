@@ -2,8 +2,8 @@
 # # Exercise 16: a profile with one thing wrong
 #
 # **Why care?** A training run on many ranks is half as fast as planned. Every rank
-# waits, and nothing says for which one. If you can read a trace, you find in minutes
-# what takes others days.
+# waits, and nothing says for which one. If you can read a trace, you can find in
+# minutes what takes others days.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
 # [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and

@@ -113,7 +113,7 @@ def _describe_schedule(wish: Mapping[str, Any]) -> str:
     if "stages" in wish:
         words += f" in all {wish['stages']} stages, such as F0@{wish['stages'] - 1}"
     if "home" in wish:
-        words += f", of which stage 0 and on are on devices {_list(wish['home'])}"
+        words += f", where stages 0 to {wish['stages'] - 1} are on devices {_list(wish['home'])}"
     if "split" in wish:
         words += ", each backward as an I and a W"
     if "makespan" in wish:

@@ -99,7 +99,7 @@ def where(plan: Plan) -> str:
     """Which systems run the plan, in words, and what the others lack."""
     runs, rest = [], []
     for system, found in flags(plan).items():
-        by_file = " by a file of its schedule" * any(CSV_FLAG in flag.text for flag in found)
+        by_file = " if it is given the schedule as a file" * any(CSV_FLAG in flag.text for flag in found)
         if lacks := _lacks(found):
             rest.append(f"{system} lacks {join_words(lacks, last=' and ')}")
         else:

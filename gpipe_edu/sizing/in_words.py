@@ -11,8 +11,8 @@ PARTS: Final = {
     "memory": "memory traffic and fixed costs",
     "recompute": "recomputed operations",
     "groups": "messages within groups",
-    "shards": "exchanges of shards that no work hides",
-    "replicas": "exchanges of replicas that no work hides",
+    "shards": "shard exchanges that computation does not hide",
+    "replicas": "replica exchanges that computation does not hide",
     "update": "updates of weights",
     "bubble": "bubbles",
 }

@@ -40,13 +40,13 @@ WANTED = {
     "09/by-hand": "all 2 micro-batches in all 4 stages, such as F0@3; its step takes at most 7.5 units.",
     "02/pieces": "the sizes of 4 micro-batches into which 14 samples are cut as evenly as possible, and the "
     "weight of each in the mean loss.",
-    "02/sends-little": "so that no stage costs more than 26 and the cuts send at most 32 numbers per sample, where the "
-    "layers put out 128, 128, 16, 128, 128, 16, 128, 10. The layers cost 8, 16, 2, 2, 16, 2, 2, 1.",
+    "02/sends-little": "so that no stage costs more than 36 and the cuts send at most 32 numbers per sample, where the "
+    "layers put out 128, 16, 128, 128, 128, 16, 128, 10. The layers cost 8, 2, 2, 16, 16, 2, 2, 1.",
     "08/fit": "the Transformer of the lesson on 4 devices of 0.8 GB with 48 sequences a step, as a dict with some of "
     "D, K, M, tensor, zero, recompute and schedule, that fits and whose step takes at most 0.41 seconds.",
     "09/zero-bubble-by-hand": "all 4 micro-batches, each backward as an I and a W; its step takes at most 14 units; "
     "the devices, from 0 on, hold at most 3, 3, 3 micro-batches.",
-    "09/v-by-hand": "such as F0@3, of which stage 0 and on are on devices 0, 1, 1, 0; its step takes at most 8 units.",
+    "09/v-by-hand": "such as F0@3, where stages 0 to 3 are on devices 0, 1, 1, 0; its step takes at most 8 units.",
     "13/largest-rate": "although each gradient is seven updates old. A number, in decimal form.",
     "14/fit": "recompute and schedule, that fits and whose step takes at most 38 seconds.",
     "15/order": "all 4 micro-batches; its step takes at most 13 units.",
@@ -78,7 +78,7 @@ def said(capsys, key, answer):
         ("09/by-hand", ge.interleaved(2, 2, 2)),
         ("02/pieces", ([4, 4, 3, 3], [4 / 14, 4 / 14, 3 / 14, 3 / 14])),
         ("02/pieces", [(3, 4, 3, 4), (3 / 14, 4 / 14, 3 / 14, 4 / 14)]),
-        ("02/sends-little", (3, 3, 2)),
+        ("02/sends-little", (2, 4, 2)),
         ("08/fit", {"D": 2, "K": 2, "M": 8}),
         ("08/fit", {"K": 4, "M": 12, "recompute": "none"}),
         ("09/zero-bubble-by-hand", ge.zero_bubble(3, 4)),
@@ -125,7 +125,7 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("02/pieces", ([4, 4, 4, 4], [0.25] * 4), "There are 14 samples, and yours are 16."),
         ("02/pieces", ([4, 4, 3, 3], [0.25] * 4), "a sample in a smaller micro-batch would then count for more"),
         ("02/pieces", ([4, 4, 3, 3], [4, 4, 3, 3]), "each sample counts for 1 / N"),
-        ("02/sends-little", (2, 3, 3), "and the cuts send 256 numbers per sample: 32 are allowed."),
+        ("02/sends-little", (4, 1, 3), "and the cuts send 256 numbers per sample: 32 are allowed."),
         ("08/fit", {"D": 4, "K": 1, "M": 4}, "lacks 0.348 GB (D=4, K=1, M=4"),
         ("08/fit", {"D": 2, "K": 2, "M": 8, "recompute": "stage"}, "a step takes 0.505 seconds (planned)"),
         ("09/zero-bubble-by-hand", ge.one_f_one_b(3, 4), "it has backwards that are not split into an I and a W"),
@@ -239,7 +239,7 @@ def test_the_largest_rate_is_worked_out(capsys):
     assert f"the limit is 2 sin(π / (2 (2d + 1))), here 2 sin(π / 30) = {by_formula:.3f}" in capsys.readouterr().out
 
 
-def test_no_cut_is_better_balanced_than_the_one_that_sends_little_and_most_send_more():
+def test_one_cut_sends_little_and_neither_even_costs_nor_even_counts_find_it():
     wish = challenge._wishes()["02/sends-little"]
     costs, widths, L = wish["costs"], wish["widths"], len(wish["costs"])
     fitting = {
@@ -247,5 +247,5 @@ def test_no_cut_is_better_balanced_than_the_one_that_sends_little_and_most_send_
         for a, b in combinations(range(1, L), 2)
         if max(sum(costs[:a]), sum(costs[a:b]), sum(costs[b:])) <= wish["largest"]
     }
-    assert [cut for cut, sent in fitting.items() if sent <= wish["sends"]] == [(3, 3, 2)]
-    assert fitting.keys() - {(3, 3, 2)}, "a cut that is as well balanced sends more"
+    assert [cut for cut, sent in fitting.items() if sent <= wish["sends"]] == [(2, 4, 2)]
+    assert (2, 4, 2) not in (ge.balance_by_cost(costs, 3), ge.balance_uniform(L, 3))

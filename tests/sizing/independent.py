@@ -88,7 +88,7 @@ class Counted:
         return sum(layer[name] for layer in self.stages[stage]) if name else 0.0
 
     def waits(self, stage):
-        """Seconds that no work hides of gathering weights, in forward and backward, and of scattering gradients."""
+        """Seconds of gathering weights and scattering gradients that computation does not hide."""
         parameters = sum(layer["parameters"] for layer in self.stages[stage])
         visits = self.M if self.schedule == "breadth_first" and self.K > 1 else 1
         weights, gradients = (

@@ -62,7 +62,7 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     assert published.within(published.calibrated_by_one(others)) >= 0.85
     for stack, group in published.by_stack(found).items():
         offs = sorted(run.off for run in group)
-        span = f"{offs[0]:+.0%} to {offs[-1]:+.0%} | {statistics.median(offs):+.0%}".replace("%", " %")
+        span = f"{published.span(offs)} | {published.signed(statistics.median(offs))}"
         assert f"| {stack} | {len(group)} | {span} |" in PAGE
     relatives = sum(run.told["relative"] for run in others)
     assert f"{relatives} of the {len(others)}, and MosaicGPT's" in WORDS
@@ -181,7 +181,7 @@ def test_the_page_s_rows_are_the_planner_s(runs):
         run = by_name[name]
         assert planned == f"{run.plan.step:.3g} s"
         assert reported == f"{run.told['step']:.3g} s"
-        assert off == f"{run.off:+.0%}".replace("%", " %")
+        assert off == published.signed(run.off)
 
 
 def test_every_run_that_is_not_planned_says_why():

@@ -41,6 +41,10 @@ assert ge.balance_by_cost(costs, 3) == (2, 3, 3)
 assert cuts[2, 3, 3][1] == 288
 assert cuts[2, 2, 4][1] == 64
 
+# %% turn-sends-try
+assert counts == (4, 1, 3)
+assert max(stage_costs([8, 2, 2, 16, 16, 2, 2, 1], counts)) == 28
+
 # %% split-final-plan
 assert (by_count, by_cost) == ((5, 4, 4, 4), (3, 2, 2, 10))
 assert planned[1].makespan < planned[0].makespan * 2 / 3
