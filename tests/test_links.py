@@ -82,6 +82,9 @@ def test_a_link_to_what_is_gone_is_found():
     }.items():
         assert lost(page, target) == why
     assert (
-        lost(page, "docs/glossary.md#stage") == lost(page, "#exercises") == lost(page, "https://arxiv.org/abs/1") == ""
+        lost(page, "docs/glossary.md#stage")
+        == lost(page, "#in-two-cells")
+        == lost(page, "https://arxiv.org/abs/1")
+        == ""
     )
     assert LINK.search(text_of(page))

@@ -17,6 +17,7 @@ from .solutions.bank import everything
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COURSE = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
@@ -67,7 +68,7 @@ def test_each_way_in_can_be_pasted(tmp_path, monkeypatch):
     ways = re.findall(r"^\| \*\*[\w ]+\*\* \| (.*?) \| ", README, re.MULTILINE)
     commands = [command for way in ways for command in re.findall(r"`([^`]+)`", way)]
     assert [command.split()[0].rpartition("/")[2] for command in commands] == [
-        *("make", "gpipe-edu", "make", "gpipe-edu", "gpipe-edu"),
+        *("make", "gpipe-edu", "make", "gpipe-edu", "gpipe-edu", "gpipe-edu"),
     ]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hand-ins").mkdir()
@@ -97,7 +98,7 @@ def test_pytorch_for_cpus_comes_first_where_a_page_installs_it(page):
 
 
 def test_the_course_map_has_every_lesson_with_its_minutes():
-    rows = dict(re.findall(r"\| \[[^\]]+\]\((notebooks/[^)]+)\) \| (\d+) \|", README))
+    rows = dict(re.findall(r"\| \[[^\]]+\]\(\.\./(notebooks/[^)]+)\) \| (\d+) \|", COURSE))
     lessons = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
     assert list(rows) == [str(path.relative_to(ROOT)) for path in lessons]
     for path in lessons:
@@ -105,10 +106,19 @@ def test_the_course_map_has_every_lesson_with_its_minutes():
         assert rows[str(path.relative_to(ROOT))] == promised, path.name
 
 
+def test_each_lesson_has_a_line_in_the_readme_which_is_no_longer_than_a_page_or_two():
+    lines = re.findall(r"^- \[(\d\d) ([^\]]+)\]\((notebooks/[^)]+)\): \S.*$", README, re.MULTILINE)
+    rows = re.findall(r"^\| \[(\d\d) ([^\]]+)\]\(\.\./(notebooks/[^)]+)\)", COURSE, re.MULTILINE)
+    assert lines == rows != []
+    words = re.sub(r"```.*?```|<picture>.*?</picture>", "", README, flags=re.DOTALL).split()
+    assert len(words) <= 930
+    assert "docs/course.md#exercises" in README
+
+
 def test_the_table_of_exercises_says_what_stands_on_top_of_each():
     rows = re.findall(
-        r"^\| \[(\d\d) [^\]]+\]\(exercises/([^)]+)\.ipynb\) \| (\d\d) \| (\d) \| (\d+) \|",
-        README,
+        r"^\| \[(\d\d) [^\]]+\]\(\.\./exercises/([^)]+)\.ipynb\) \| (\d\d) \| (\d) \| (\d+) \|",
+        COURSE,
         re.M,
     )
     masters = sorted((ROOT / "solutions").glob("exercise_*.py"))

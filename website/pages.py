@@ -23,6 +23,7 @@ from .run_notebooks import execute
 HERE = Path(__file__).parent
 NOTE = re.compile(r'<p class="ge-note">.*?</p>', re.DOTALL)
 """What a saved explorer says about itself, where there is no site around it."""
+COURSE = "docs/course.md"
 LAB = "lab/lab/index.html?path={name}"
 
 
@@ -51,7 +52,8 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
             body = in_page.notebook(cells.html(notebook, at, pages), up, with_lab)
         else:
             text = (root / at).read_text(encoding="utf-8")
-            body = _front(text, pages) if at == "README.md" else markdown.html(text, at, pages)
+            course = (root / COURSE).read_text(encoding="utf-8")
+            body = _front(course, pages) if at == "README.md" else markdown.html(text, at, pages)
             body = f'<section class="text">{body}</section>'
         title = _title(body)
         if at == "README.md":
@@ -77,11 +79,12 @@ def build(root: Path, out: Path, only: Sequence[str], with_lab: bool) -> None:
     _copy_what_is_linked(root, out, [out / page for page in pages.values()])
 
 
-def _front(readme: str, pages: dict[str, str]) -> str:
-    """For a reader who is already here: the README's two tables, and not a word on how to get here."""
-    sections = re.findall(r"^## (?:The course|Exercises)\n.*?(?=^## )", readme, re.MULTILINE | re.DOTALL)
+def _front(course: str, pages: dict[str, str]) -> str:
+    """For a reader who is already here: the course's lessons and exercises, and not a word on how to get here."""
+    sections = course[course.index("## ") :]
     body = markdown.html(_text("front.md"), "website/front.md", pages | {"website/front.md": "index.html"})
-    return body.replace("<p>{tables}</p>", markdown.html("".join(sections), "README.md", pages))
+    tables = markdown.html(sections, COURSE, pages | {COURSE: "index.html"})
+    return body.replace("<p>{tables}</p>", tables)
 
 
 def _in_a_frame(page: str) -> str:

@@ -14,7 +14,7 @@ PARTS = (
     "solutions",
     "exercises",
     "docs/glossary.md",
-    "README.md",
+    "docs/course.md",
     "tests/solutions",
     "tests/oracle.py",
     "tests/recipes.py",
@@ -112,8 +112,10 @@ class Clone:
         )
         self.edit(BANK, "", ANSWERS)
         self.edit(MARKING, "[points]\n", '[points]\n"ex17/way-back" = 2\n')
-        row = "| [17 The way back](exercises/exercise_17_way_back.ipynb) | 03 | 1 | 15 | the order of the backward |\n"
-        self.edit("README.md", "", row)
+        row = (
+            "| [17 The way back](../exercises/exercise_17_way_back.ipynb) | 03 | 1 | 15 | the order of the backward |\n"
+        )
+        self.edit("docs/course.md", "", row)
         self.run("-m", "gpipe_edu", "build")
         return self
 

@@ -168,7 +168,7 @@ FRESH = [
     f"{BANK}: no right answer has a dataclass for a helper. Use a dataclass",
     f"{BANK}: no right answer has an Enum for a helper. Use an Enum",
     f"{BANK}: no right answer has a NamedTuple for a helper. Use a NamedTuple",
-    "README.md: the table of exercises has no row for exercise_17_way_back. Add: | [17",
+    "docs/course.md: the table of exercises has no row for exercise_17_way_back. Add: | [17",
 ]
 
 

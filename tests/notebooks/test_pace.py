@@ -16,7 +16,7 @@ from tests.each import each
 
 from .test_standard import EXTRA, LESSONS, ROOT, folded, prose, read
 
-README = ROOT / "README.md"
+COURSE = ROOT / "docs" / "course.md"
 FIRST_EVENING = [path for path in LESSONS if path.stem[:2] in ("00", "01", "02", "03")]
 WORDS_A_MINUTE = 130
 """Slow, because the text is dense."""
@@ -83,7 +83,7 @@ def test_the_hours_of_the_thread_are_those_of_its_lessons():
     minutes_of = {path.stem[:2]: stated_minutes(path)[0] for path in LESSONS}
     ideas, work = (sum(minutes_of[number] for number in part) / 60 for part in (THREAD[:9], THREAD[9:]))
     problems = len(THREAD) * 3 * PLAY / 60
-    for text in (read(FIRST_EVENING[0]).cells[2].source, README.read_text(encoding="utf-8")):
+    for text in (read(FIRST_EVENING[0]).cells[2].source, COURSE.read_text(encoding="utf-8")):
         said = re.search(r"14 \(([\d.]+) hours\).*15 \(([\d.]+) hours\).*take (\d)\s+hours", text, re.DOTALL).groups()
         assert [float(hours) for hours in said] == pytest.approx([ideas, work, problems], abs=0.3)
 

@@ -15,7 +15,7 @@ from gpipe_edu.judge import tasks
 from gpipe_edu.judge.exercise import Exercise, find_exercise, folder_of
 
 BANKS: Final = ROOT / "tests" / "solutions" / "bank"
-README: Final = ROOT / "README.md"
+COURSE: Final = ROOT / "docs" / "course.md"
 PARTS: Final = ("__init__.py", "messages.toml", "check.py", "perform.py")
 """What every folder of an exercise holds."""
 

@@ -27,7 +27,7 @@ from gpipe_edu.judge.exercise import HINTS, Exercise
 from gpipe_edu.schedule.doctor import CODES
 from gpipe_edu.teaching.grading import marks
 
-from .material import PARTS, README, Entry, Material, Shortcoming, relative
+from .material import COURSE, PARTS, Entry, Material, Shortcoming, relative
 
 HINT: Final = (40, 500)
 """The shortest and the longest hint, in characters."""
@@ -225,11 +225,13 @@ def marking(material: Material) -> Iterator[Shortcoming]:
 
 
 def row(material: Material) -> Iterator[Shortcoming]:
-    """A row that is missing from the README's table of exercises."""
+    """A row that is missing from the course's table of exercises."""
     one = material.exercise
-    if f"](exercises/{one.notebook}.ipynb) |" not in README.read_text(encoding="utf-8"):
-        wanted = f"| [{material.key[2:4]} ...](exercises/{one.notebook}.ipynb) | lesson | difficulty | minutes | ... |"
-        yield Shortcoming(relative(README), f"the table of exercises has no row for {one.notebook}", f"Add: {wanted}")
+    if f"](../exercises/{one.notebook}.ipynb) |" not in COURSE.read_text(encoding="utf-8"):
+        wanted = (
+            f"| [{material.key[2:4]} ...](../exercises/{one.notebook}.ipynb) | lesson | difficulty | minutes | ... |"
+        )
+        yield Shortcoming(relative(COURSE), f"the table of exercises has no row for {one.notebook}", f"Add: {wanted}")
 
 
 def _code(material: Material) -> Iterator[Path]:
