@@ -57,6 +57,20 @@ def test_what_makes_no_sense_is_told_with_its_line(tmp_path, lines, told):
         by_hand.read_overrides(tmp_path, ["ada"], [KEY])
 
 
+def test_the_most_that_a_wrong_answer_can_earn_is_a_percentage_up_to_half(tmp_path):
+    file = tmp_path / "points.csv"
+    assert by_hand.read_partial(write(file, "task,points,partial", f"{KEY},3,50%", "ex02/clock,,25")) == {
+        KEY: 0.5,
+        "ex02/clock": 0.25,
+    }
+    assert by_hand.read_partial(write(file, "task,points", f"{KEY},3")) == {KEY: 0}
+    for text in ("51%", "-1", "nan", "half"):
+        with pytest.raises(
+            ValueError, match=f"line 2, has partial '{text}'; it is a percentage of the points up to 50%"
+        ):
+            by_hand.read_partial(write(file, "task,partial", f"{KEY},{text}"))
+
+
 @pytest.mark.parametrize(
     ("line", "told"), [("ex99/none,1", "names the task 'ex99/none'"), (f"{KEY},2.5", "whole number")]
 )

@@ -9,6 +9,7 @@ from gpipe_edu.judge.exercise import all_exercises, find_exercise
 from gpipe_edu.judge.findings import Finding, Report, Success
 from gpipe_edu.judge.pool import Task
 from gpipe_edu.process.packing import pack
+from gpipe_edu.teaching.grading import marks
 from gpipe_edu.teaching.grading.marks import as_text, mark, points, share, worth
 from tests.each import each
 from tests.solutions.bank import everything
@@ -78,6 +79,31 @@ def test_the_worst_seed_counts_whatever_the_order():
     assert (found.state, found.points) == ("partly", 1.5)
     assert mark([reports[0], reports[2]], all_or_nothing=True).points == 0
     assert json.dumps(found.points) == "1.5"
+
+
+@pytest.fixture
+def half(monkeypatch):
+    monkeypatch.setitem(marks._scheme()["partial"], "ex02/clock", 0.5)
+
+
+def test_a_wrong_answer_earns_its_part_of_half_by_the_cases_before_the_first_wrong_one(half):
+    key, cases = "ex02/clock", find_exercise("ex02/clock").cases
+    for calls, share_of_half in ((0, 0), (1, 0), (1 + cases // 2, cases // 2 / cases), (1 + cases, 1), (9 * cases, 1)):
+        found = mark([Report(key, "wrong", 1, calls, Finding("twice", "twice"))])
+        assert (found.state, found.points) == ("wrong", round(0.5 * share_of_half * points(key), 2))
+        right = (
+            f"right in {min(calls - 1, cases)} of about {cases} cases before: {0.5 * share_of_half:.0%} of the points"
+        )
+        assert found.notes == ((right,) if share_of_half else ())
+    late, early = (Report(key, "wrong", 1, calls, Finding("twice", "twice")) for calls in (cases, 2))
+    least = mark([early]).points
+    for order in ([late, early, passed(key)], [passed(key), early, late]):
+        assert mark(order).points == least
+    assert mark([passed(key, "other-error"), late]).state == "wrong"
+    assert mark([late], all_or_nothing=True)[1:3] == ("wrong", 0)
+    assert mark([late], all_or_nothing=True).notes == ()
+    assert mark([Report(key, "unwritten", 1, 2)]).points == 0
+    assert mark([wrong("ex01/splitting", "view")]).points == 0
 
 
 @pytest.mark.parametrize(("strict", "points"), [(False, "2.25 of 3"), (True, "0 of 3")])

@@ -35,7 +35,8 @@ def run(
     ] = None,
     column: Annotated[str, typer.Option(help="Of the roster: the one that gets the marks, in gradebook.csv.")] = "",
     points: Annotated[
-        Path | None, typer.Option(help="A CSV with the columns task and points; due and per_day, for late hand-ins.")
+        Path | None,
+        typer.Option(help="A CSV with the columns task and points; partial; due and per_day, for late hand-ins."),
     ] = None,
     seeds: Seeds = 1,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many answers at once.")] = 2,
@@ -55,6 +56,7 @@ def run(
                 raise ValueError("--trust means unconfined, and --in in a container; give one of them")
             given = by_hand.read_points(points, keys) if points else {}
             marks.set_points(given)
+            marks.set_partial(by_hand.read_partial(points) if points else {})
             deadlines = late.read_deadlines(points) if points else {}
             asked = keys if tasks.strip() else (*given, *deadlines)
 

@@ -16,6 +16,9 @@ from .marks import Mark, number
 OVERRIDE: Final = "override.csv"
 """Beside the marks: `student,task,points,why`, a row for each mark that is set by hand."""
 
+_MOST_PARTIAL: Final = 50
+"""Percent: an answer that is right but for its promises gets at least as much."""
+
 Overrides = Mapping[tuple[str, str], tuple[float, str]]
 """By student and task: the points, and why."""
 
@@ -30,6 +33,24 @@ def read_points(path: Path, tasks: Collection[str]) -> dict[str, int]:
             raise ValueError(f"{where} has the points {row['points']!r}; they must be a whole number")
         if row["points"]:
             found[row["task"]] = int(row["points"])
+    return found
+
+
+def read_partial(path: Path) -> dict[str, float]:
+    """By task, the most that a wrong answer can earn, as a share of the points: `task,partial` in a CSV, such as 50%.
+
+    Raises ValueError for what is no percentage up to 50%.
+    """
+    found = {}
+    for where, row in rows_of(path, ("task",)):
+        text = row.get("partial", "")
+        try:
+            percent = float(text.removesuffix("%") or 0)
+        except ValueError:
+            percent = math.nan
+        if not 0 <= percent <= _MOST_PARTIAL:
+            raise ValueError(f"{where} has partial {text!r}; it is a percentage of the points up to {_MOST_PARTIAL}%")
+        found[row["task"]] = percent / 100
     return found
 
 

@@ -1,5 +1,6 @@
-"""What an answer is worth: points per task; a broken promise in an otherwise right answer costs only a part of them;
-and the feedback on one mark, on a page and where only text can be shown.
+"""What an answer is worth: points per task; a broken promise in an otherwise right answer costs only a part of them; a
+wrong one that is right in part earns up to half, where a teacher wants that; and the feedback on one mark, on a page
+and where only text can be shown.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ def set_points(found: Mapping[str, int]) -> None:
     _scheme()["points"].update(found)
 
 
+def set_partial(found: Mapping[str, float]) -> None:
+    """Let wrong answers to these tasks earn up to such shares of the points, for as long as this process lives."""
+    _scheme()["partial"].update(found)
+
+
 def number(value: float | None) -> str:
     """Points as they are usually written, "" for None."""
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
@@ -75,15 +81,29 @@ def share(report: Report) -> float:
     return 1.0 - report.exercise.cost(finding.slip for finding in report.passed_over)
 
 
+def _right_in_part(report: Report) -> tuple[float, str]:
+    """The share that a wrong answer earns by the cases that it got right before the first wrong one, and a note."""
+    most, cases = _scheme()["partial"].get(report.key, 0.0), report.exercise.cases
+    right = min(report.calls - 1, cases)
+    if report.state != "wrong" or not most or right < 1:
+        return 0.0, ""
+    return (
+        most * right / cases,
+        f"right in {right} of about {cases} cases before: {most * right / cases:.0%} of the points",
+    )
+
+
 def mark(reports: Sequence[Report], all_or_nothing: bool = False, notes: tuple[str, ...] = ()) -> Mark:
     """The mark for the reports of one answer with several seeds: that of the worst report."""
-    worst = min(reports, key=share)
-    part = share(worst)
+    worst = min(reports, key=lambda report: (report.state == "passed", share(report) + _right_in_part(report)[0]))
+    some, note = _right_in_part(worst)
+    part = share(worst) + some
     state = worst.state if worst.state != "passed" else "passed" if part == 1 else "partly"
     earned = 0.0 if all_or_nothing and part < 1 else part * points(worst.key)
     finding = worst.first
     because, slip = (finding.because, finding.slip) if finding else ("", "")
     why = "The function is still the stub." if state == "unwritten" else because
+    notes = (*notes, note) if note and earned else notes
     return Mark(worst.key, state, round(earned, 2), why, slip, worst, notes)
 
 
