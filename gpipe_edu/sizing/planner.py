@@ -323,7 +323,7 @@ class Planner:
         more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
         name = max(more, key=lambda name: more[name])
         rest = plan.step - best.step - more[name]
-        others = f", all else {duration(abs(rest))} {'more' if rest > 0 else 'less'}"
+        others = f"; everything else takes {duration(abs(rest))} {'more' if rest > 0 else 'less'}"
         others *= abs(rest) > SMALL * best.step
         return f"{_times(plan, best)}: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
 
