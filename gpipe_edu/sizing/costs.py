@@ -33,6 +33,10 @@ ACCUMULATION: Final = 14
 the backward (2 + 2), its gradient written (2) and added to the sum, which is read and written (4 + 4)."""
 
 
+TILE: Final = 128
+"""Rows of a tile, to which kernels for grouped products pad each expert's tokens (DeepGEMM's README, "alignment")."""
+
+
 def speed(peak: float, best_matmul: float) -> float:
     """Operations per second that a model's products sustain: peak * the best share measured * SHARE."""
     return peak * best_matmul * SHARE
@@ -41,6 +45,14 @@ def speed(peak: float, best_matmul: float) -> float:
 def compute(work: float, machine: Machine) -> float:
     """Seconds for `work` operations of matrix products: work / speed. m x k numbers with k x n are 2 m k n."""
     return work / machine.speed
+
+
+def grouped(work: float, rows: float, machine: Machine) -> float:
+    """Seconds for `work` operations of products with `rows` tokens for each expert: work / speed (1 + TILE / 2 rows).
+
+    Half a tile of each expert is padding on average, so few tokens are slow. What else makes them slow, that weights
+    are read for few products, is `accumulate`'s."""
+    return compute(work * (1 + TILE / 2 / rows), machine)
 
 
 def traffic(numbers: float, scores: float, activation: int, machine: Machine) -> float:
@@ -96,6 +108,27 @@ def context_messages(count: float, context: int, tensor: int, machine: Machine) 
     section 3.3.2).
     """
     return machine.ring(count, context, tensor)
+
+
+def exchange(token: float, copies: int, ranks: int, apart: int, nodes: int, once: bool, machine: Machine) -> float:
+    """Seconds of one all-to-all in which each of `ranks` devices, `apart` devices from one to the next, sends `copies`
+    of each token's `token` bytes to experts anywhere, its own among them.
+
+    Of these, (g-1)/R pass a link within a node of g, and (R-g)/R the network, both at a time. once: a token passes to a
+    node once, and is copied there for each of its experts (DeepEP, of DeepSeek-V3); it goes to N (1 - (1-1/N)^copies)
+    of N nodes on average, and to `nodes` of them at most, unless that is 0.
+    """
+    if ranks == 1:
+        return 0.0
+    within = ranks if machine.node is None else min(ranks, max(1, machine.node // apart))
+    there = ranks / within
+    near, far = copies * (within - 1) / ranks, copies * (ranks - within) / ranks
+    if once:
+        reached = there * (1 - (1 - 1 / there) ** copies)
+        near, far = copies * (within - 1) / within, (min(reached, nodes) if nodes else reached) * (there - 1) / there
+    outside = machine.network or machine.link
+    seconds = max(near * token / machine.link if machine.link else 0.0, far * token / outside if outside else 0.0)
+    return seconds + machine.latency * (within - 1 + there - 1)
 
 
 def boundary_message(count: float, devices: int, machine: Machine) -> float:

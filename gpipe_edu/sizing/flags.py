@@ -6,7 +6,8 @@ differently, the text says so.
 
 from __future__ import annotations
 
-from itertools import islice
+import re
+from itertools import accumulate, islice, pairwise
 from typing import Final, NamedTuple
 
 from gpipe_edu.base.words import join_words
@@ -14,6 +15,7 @@ from gpipe_edu.schedule.pipeline_csv import ONE_STAGE_A_RANK, torchtitan_schedul
 from gpipe_edu.schedule.recipes import form_of
 from gpipe_edu.split.megatron_layout import layout_of_balance
 
+from .mixture import FURTHER
 from .model import without_ends
 from .plan import Plan
 from .systems import full_name, systems
@@ -70,6 +72,7 @@ def command(plan: Plan) -> Command:
     tensor, _, context = plan.group
     differs = [f"tensor groups of {tensor}"] if tensor > 1 else []
     differs += [f"sequences cut {context} ways"] if context > 1 else []
+    differs += [f"experts on {plan.experts.ranks} devices"] if plan.experts.ranks > 1 else []
     differs += [f"ZeRO-{plan.zero} (it has ZeRO-1)"] if plan.zero > 1 else []
     differs += [f"recompute {plan.recompute} (it recomputes stages)"] if plan.recompute in ("selective", "full") else []
     differs += [f"V={plan.V} (it has 2)"] if plan.K > 1 and form_of(plan.recipe).takes_V and plan.V != 2 else []
@@ -122,6 +125,18 @@ def _beside_a_pipeline(plan: Plan) -> str:
     return f"ZeRO-{plan.zero} beside a pipeline" if plan.K > 1 and plan.zero > 1 else ""
 
 
+def _layout(plan: Plan) -> str:
+    """Which layers each stage has, as Megatron-LM is told: m for a head that predicts a further token, before the L."""
+    further = _further(plan)
+    letters, ends = "E" + "t" * (sum(plan.balance) - 2 - further) + "m" * further + "L", [0, *accumulate(plan.balance)]
+    stages = [letters[start:end] for start, end in pairwise(ends)]
+    return "|".join(re.sub("t{3,}", lambda found: f"t*{len(found[0])}", stage) for stage in stages)
+
+
+def _further(plan: Plan) -> int:
+    return sum(layer.name == FURTHER for layer in plan.job.model.layers)
+
+
 def _schedule(plan: Plan, text: str | None) -> Flag:
     """text: how a system is asked for the plan's schedule, None if it does not have it."""
     if text is None:
@@ -160,12 +175,33 @@ def _megatron(plan: Plan) -> list[Flag]:
     group = f"--tensor-model-parallel-size {tensor}" + " --sequence-parallel" * sequence
     found += [Flag("tensor", group)] * (tensor > 1)
     found += [Flag("context", f"--context-parallel-size {context}")] * (context > 1)
+    found += _megatron_experts(plan)
     if plan.K > 1:
         blocks = without_ends(plan.balance)
-        if len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout also gives the stages of a rank
+        if _further(plan):
+            found += [Flag("cut", f'--pipeline-model-parallel-layout "{_layout(plan)}"')]
+            schedule["interleaved"] = "as the layout says"
+        elif len(set(blocks)) > 1:  # by itself it cuts evenly, or not at all; a layout also gives the stages of a rank
             found += [Flag("cut", f'--pipeline-model-parallel-layout "{layout_of_balance(blocks)}"')]
             schedule["interleaved"] = "as the layout says"
         found += [_schedule(plan, schedule.get(plan.recipe))]
+    return found
+
+
+def _megatron_experts(plan: Plan) -> list[Flag]:
+    ranks, tensor, hide, once = plan.experts
+    if not plan.job.model.routed:
+        return []
+    found = [
+        Flag("experts", f"--expert-model-parallel-size {ranks} --expert-tensor-parallel-size {tensor}"),
+        Flag("exchange", f"--moe-token-dispatcher-type {'flex' if once else 'alltoall'} --moe-grouped-gemm"),
+    ]
+    hidden = {"shared": "--moe-shared-expert-overlap", "pairs": "--overlap-moe-expert-parallel-comm"}
+    found += [Flag("hide", hidden[hide])] if hide in hidden else []
+    found += [Flag("further", f"--mtp-num-layers {_further(plan)}")] if _further(plan) else []
+    if plan.recompute == "selective":
+        scores = "core_attn " * any(layer.scores for layer in plan.job.model.layers)
+        found += [Flag("recomputed", f"--recompute-modules {scores}moe_act")]
     return found
 
 
@@ -185,6 +221,9 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     ]
     found += [Flag("tensor", f"--parallelism.tensor_parallel_degree {tensor}")] * (tensor > 1)
     found += [Flag("context", f"--parallelism.context_parallel_degree {context}")] * (context > 1)
+    if plan.experts.ranks > 1:
+        found += [_titan_experts(plan)]
+    found += _hides_unknown(plan)
     if plan.K > 1:
         # PyTorch's own 1F1B refuses fewer micro-batches than stages.
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
@@ -195,6 +234,22 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     again = recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")
     lacks = f"recompute {plan.recompute}" * (plan.recompute not in recompute)
     return [*found, Flag("recompute", again, lacks)]  # it takes nothing after this
+
+
+def _hides_unknown(plan: Plan) -> list[Flag]:
+    """Where no flag is known to hide messages with experts, as the plan does."""
+    hides = plan.experts.hide != "none"
+    return [Flag("hide", f"no flag for {plan.experts.hide} is known here", "a known flag that hides exchanges")] * hides
+
+
+def _titan_experts(plan: Plan) -> Flag:
+    """It spreads experts over devices that shard, cut sequences or share layers, none of which are copies."""
+    ranks, tensor, _, _ = plan.experts
+    spread = (plan.D if plan.zero else 1) * plan.group.tensor * plan.group.context
+    lacks = (
+        "experts shared by several devices" if tensor > 1 else "experts spread over copies" if spread % ranks else ""
+    )
+    return Flag("experts", f"--parallelism.expert_parallel_degree {ranks}", lacks)
 
 
 def _titan_replicas(plan: Plan) -> Flag:
@@ -253,6 +308,11 @@ def _deepspeed(plan: Plan) -> list[Flag]:
         Flag("ZeRO", zero + "; more is not to be had beside a pipeline" * barred, _beside_a_pipeline(plan)),
         Flag("recompute", recompute),
     ]
+    if plan.experts.ranks > 1:
+        found += [Flag("experts", f"in the model's own code, MoE(ep_size={plan.experts.ranks})")]
+    shared = "experts shared by several devices"
+    found += [Flag("experts", f"{shared} are in the model's own code", shared)] * (plan.experts.tensor > 1)
+    found += _hides_unknown(plan)
     if plan.K > 1:  # there it makes all groups itself, and knows of stages and replicas alone
         found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
         found += [Flag("context", f"{NONE} beside a pipeline", "cut sequences beside a pipeline")] * (context > 1)

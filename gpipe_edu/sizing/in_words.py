@@ -11,6 +11,7 @@ PARTS: Final = {
     "memory": "memory traffic and fixed costs",
     "recompute": "recomputed operations",
     "groups": "messages within groups",
+    "experts": "messages with experts that computation does not hide",
     "shards": "shard exchanges that computation does not hide",
     "replicas": "replica exchanges that computation does not hide",
     "update": "updates of weights",

@@ -118,6 +118,7 @@ class Job(NamedTuple):
     machine: Machine
     state: BytesPerParameter = STATES["adam"]
     activation: int = 4  # bytes per number stored or sent
+    imbalance: float = 1  # tokens of the device whose experts get most, over those of all on average
 
     def check(self) -> Job:
         """Return self. Raises ValueError or TypeError for what cannot be planned, naming it and what is allowed."""
@@ -125,5 +126,7 @@ class Job(NamedTuple):
         whole("activation", self.activation, 1)
         for name, value in self.state._asdict().items():
             whole(f"state {name}", value, 0)
+        if number("imbalance", self.imbalance) < 1:
+            raise ValueError(f"imbalance is {self.imbalance}; it must be at least 1, where all get equally many tokens")
         self.machine.check()
         return self

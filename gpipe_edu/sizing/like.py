@@ -154,7 +154,7 @@ def _changes(plan: Plan, mine: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
     for zero in ZERO if plan.ranks > 1 else ():
         yield f"ZeRO-{zero}", {"zero": zero}
     for name in RECOMPUTES:
-        if name != "selective" or any(layer.scores for layer in plan.job.model.layers):
+        if name != "selective" or any(layer.scores or layer.routed for layer in plan.job.model.layers):
             yield f"recompute {name}", {"recompute": name}
     if plan.K > 1:
         for name in SCHEDULES:

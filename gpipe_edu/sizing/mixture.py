@@ -8,9 +8,12 @@ expert's output is not kept, since the router's weight multiplies what goes into
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .model import Attention, LayerSize, Routed
+
+FURTHER: Final = "further head"
+"""The name of a layer that predicts one token further."""
 
 
 class Latent(NamedTuple):
@@ -99,7 +102,7 @@ def further_head(block: LayerSize, head: LayerSize, tokens: int, width: int) -> 
     words = head.output // tokens
     again = tokens * 5 * width  # what both norms give, apart and joined, and the block's input
     return block._replace(
-        name="further head",
+        name=FURTHER,
         parameters=block.parameters + 2 * width * width + 3 * width,
         work=block.work + tokens * 2 * 2 * width * width + tokens * 2 * words * width,
         stored=block.stored + again + head.stored,

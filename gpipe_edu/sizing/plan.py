@@ -14,6 +14,8 @@ up:
                       micro-batch; ZeRO-3's gathering of weights in every forward and backward as well. Work hides them
     update            what the optimizer reads and writes
     weights and state parameters * bytes per parameter; ZeRO spreads them over all devices that hold the same layers
+    experts           routed tokens' products, copies and messages in F and B; parameters, gradients and state of their
+                      own, which D x context x tensor / (experts x expert_tensor) devices have alike
     activations       per micro-batch in flight what `RECOMPUTES` says is kept; where a stage keeps its input alone,
                       O(N + (L/K)(N/M)) (Huang et al. 2019, 2.3)
 
@@ -41,7 +43,7 @@ from gpipe_edu.timeline.ends import simulate_ends
 
 from . import costs
 from .job import Job
-from .stages import Counter, Group
+from .stages import HIDES, Counter, ExpertGroup, Group
 
 SCHEDULES: Final = (
     *("gpipe", "1f1b", "interleaved", "breadth_first", "zero_bubble"),
@@ -51,7 +53,7 @@ SCHEDULES: Final = (
 
 RECOMPUTES: Final = {
     "none": "everything is kept",
-    "selective": "all but the attention scores (Korthikanti et al. 2022, arXiv 2205.05198)",
+    "selective": "all but attention scores (Korthikanti et al. 2022, arXiv 2205.05198) and experts' activations",
     "full": "every layer keeps its input alone, and is recomputed within the backward (Chen et al. 2016, 1604.06174)",
     "stage": 'every stage keeps its input alone: GPipe, and checkpoint="always" in the engine',
 }
@@ -82,22 +84,32 @@ class Plan:
         tensor: int = 1,
         sequence: bool = True,
         context: int = 1,
+        experts: int = 1,
+        expert_tensor: int = 1,
+        hide: str = "none",
+        once: bool = False,
         balance: Sequence[int] | None = None,
         counter: Counter | None = None,
     ) -> None:
-        """balance: how many layers each stage has; without it the slowest stage is as fast as can be. counter: what
-        counts stages, if other plans of the same job share it."""
+        """experts: on how many devices a layer has them, each of which `expert_tensor` devices share; hide: a key of
+        `HIDES`; once: whether a token passes to another node once. balance: how many layers each stage has; without it
+        the slowest stage is as fast as can be. counter: what counts stages, if other plans of the same job share it."""
         counter = counter or Counter(job)
         self.job, self.recompute, self.schedule, self.zero = job, recompute, schedule, zero
         self.D, self.K, self.M = whole("D", D, 1), whole("K", K, 1), whole("M", M, 1)
         self.group = Group(whole("tensor", tensor, 1), sequence, whole("context", context, 1))
+        self.experts = ExpertGroup(whole("experts", experts, 1), whole("expert_tensor", expert_tensor, 1), hide, once)
         self._check_knobs(V)
+        self._check_experts()
         self.V = stages_per_device(schedule, V) if K > 1 else 1
         self.samples = -(-job.batch // (D * M))
-        self._stages = counter.stages(self.samples, K * self.V, self.group, self._own_cut(balance))
+        self._stages = counter.stages(self.samples, K * self.V, self.group, self._own_cut(balance), self.experts)
         self.balance = self._stages.balance
         self.ranks = D * context
         """Devices that hold the same weights, among which ZeRO divides what it shards."""
+        self._routed = job.model.routed
+        self.expert_ranks = self.ranks * tensor // (experts * expert_tensor) if self._routed else 1
+        """The same of routed experts."""
 
     def _check_knobs(self, V: int | None) -> None:
         job, machine, (tensor, _, context) = self.job, self.job.machine, self.group
@@ -131,6 +143,32 @@ class Plan:
         if context > 1 and context * tensor > job.model.tokens:
             raise ValueError(f"context is {context}, but a sample has {job.model.tokens} tokens")
 
+    def _check_experts(self) -> None:
+        (ranks, tensor, hide, _), machine = self.experts, self.job.machine
+        found = [layer.routed.experts for layer in self.job.model.layers if layer.routed]
+        if self.experts != ExpertGroup() and not found:
+            raise ValueError(f"{self.job.model.name} has no routed experts; experts, hide and once are theirs")
+        shared = self.D * self.group.tensor * self.group.context
+        if shared % (ranks * tensor):
+            raise ValueError(
+                f"experts is {ranks} and expert_tensor {tensor}, but {ranks * tensor} does not divide the {shared} "
+                "devices of all replicas that have a stage"
+            )
+        if any(count % ranks for count in found):
+            raise ValueError(f"experts is {ranks}, which does not divide the {found[0]} experts of a layer")
+        if machine.node is not None and machine.node % tensor:
+            raise ValueError(f"expert_tensor is {tensor}, but a node has {machine.node} devices; use a divisor")
+        if found and self.group.tensor > 1 and not self.group.sequence:
+            raise ValueError("experts in a tensor group need the sequence cut, or all of it routes the same tokens")
+        if hide not in HIDES:
+            raise ValueError(f"hide is {hide!r}; it must be one of {', '.join(HIDES)}")
+        if hide == "pairs" and (self.recompute in ("full", "stage") or self.recipe not in ("interleaved", "1f1b")):
+            raise ValueError("hide is 'pairs', which interleaved, or one stage, has, without recompute of layers")
+        if hide == "pairs" and self.recipe == "1f1b" and self.K > 1:
+            raise ValueError(
+                "hide is 'pairs', but 1f1b has no forward and backward of a stage to pair; use interleaved"
+            )
+
     def _own_cut(self, balance: Sequence[int] | None) -> tuple[int, ...] | None:
         if balance is None:
             return None
@@ -160,6 +198,11 @@ class Plan:
         words = [f"D={self.D}, K={self.K}, M={self.M}"]
         words += [f"tensor={tensor}" + ("" if sequence else " without sequence parallelism")] if tensor > 1 else []
         words += [f"context={context}"] if context > 1 else []
+        ranks, shared, hide, once = self.experts
+        words += [f"experts={ranks}"] if ranks > 1 else []
+        words += [f"expert_tensor={shared}"] if shared > 1 else []
+        words += [f"hide={hide}"] if hide != "none" else []
+        words += ["once"] if once else []
         words += [f"ZeRO-{self.zero}"] if self.zero else []
         if self.K > 1:
             words.append(self.schedule + (f" V={self.V}" if form_of(self.schedule).takes_V else ""))
@@ -208,14 +251,16 @@ class Plan:
     @cached_property
     def _shards(self) -> _Shards | None:
         """What a micro-batch waits for, where anything that it needs is sharded."""
-        if self.zero < 2 or self.ranks == 1:
+        if self.zero < 2 or max(self.ranks, self.expert_ranks) == 1:
             return None
         state = self.job.state
         # Breadth-first, a device stays with a stage for all micro-batches.
         visits = self.M if self.recipe == "breadth_first" else 1
 
         def exchange(each: int) -> list[float]:
-            return [seconds / visits for seconds in self._rings(each, [one.parameters for one in self._stages.total])]
+            total = self._stages.total
+            found = self._rings(each, [one.parameters for one in total], [one.experts for one in total])
+            return [seconds / visits for seconds in found]
 
         gradients, backward = exchange(state.gradient), _sums(self._backward, self._again)
         if self.zero == 2:
@@ -249,10 +294,11 @@ class Plan:
     def exposed(self) -> tuple[float, ...]:
         """Per device, seconds of what replicas exchange after its last op: the rest of reducing gradients, and, with
         ZeRO-1 and 2, collecting weights after the update."""
-        if self.zero == 3 or self.ranks == 1:
+        if self.zero == 3 or max(self.ranks, self.expert_ranks) == 1:
             return (0.0,) * self.K
         reduce, collect = (
-            self._rings(each, self._parameters) for each in (self.job.state.gradient, self.job.state.weight)
+            self._rings(each, self._parameters, self._expert_parameters)
+            for each in (self.job.state.gradient, self.job.state.weight)
         )
         if self.zero == 2:
             return tuple(collect)
@@ -260,17 +306,28 @@ class Plan:
         left = [costs.exposed(halves * half, backward) for half, backward in zip(reduce, backwards, strict=True)]
         return _sums(left, collect) if self.zero else tuple(left)
 
-    def _rings(self, each: int, parameters: Sequence[float]) -> list[float]:
-        """Seconds of half an all-reduce of `each` bytes for so many parameters, among devices with the same ones."""
+    def _rings(self, each: int, parameters: Sequence[float], experts: Sequence[float]) -> list[float]:
+        """Seconds of half an all-reduce of `each` bytes for so many parameters, and for so many of experts, each among
+        devices with the same ones."""
         machine, apart = self.job.machine, self.group.tensor
         known = {count: machine.ring(each * count, self.ranks, apart) for count in set(parameters)}
-        return [known[count] for count in parameters]
+        found = [known[count] for count in parameters]
+        if not self._routed:
+            return found
+        apart = self.experts.ranks * self.experts.tensor
+        return [
+            seconds + machine.ring(each * count, self.expert_ranks, apart)
+            for seconds, count in zip(found, experts, strict=True)
+        ]
 
     @cached_property
     def update(self) -> tuple[float, ...]:
         """Per device, seconds of the optimizer."""
-        share = self.ranks if self.zero else 1
-        return tuple(costs.update(self.job.state, each / share, self.job.machine) for each in self._parameters)
+        share, other = (self.ranks, self.expert_ranks) if self.zero else (1, 1)
+        mine = zip(self._parameters, self._expert_parameters, strict=True)
+        return tuple(
+            costs.update(self.job.state, each / share + experts / other, self.job.machine) for each, experts in mine
+        )
 
     @property
     def floor(self) -> float:
@@ -295,7 +352,7 @@ class Plan:
             back = end + hop + table["I" if self._splits else "B"][k] if end else 0.0
             end = max(begins[k] + self.M * work[k] - behind[k], back)
             found = max(found, end + behind[k] + after[k])
-        return found
+        return found + self._unpaired
 
     @property
     def _weights_behind(self) -> list[float]:
@@ -319,6 +376,9 @@ class Plan:
             "groups": sum(stage.messages + stage.backward_messages for stage in total),
             "shards": sum(map(sum, self._shards or ())),
         }
+        if self._routed:
+            seconds["experts"] = 2 * sum(stage.exposed for stage in total)
+            seconds["groups"] -= seconds["experts"]
         found = {name: self.M * each / self.K for name, each in seconds.items()}
         found |= {"replicas": sum(self.exposed) / self.K, "update": sum(self.update) / self.K}
         return found | {"bubble": max(0.0, self.step - sum(found.values()))}
@@ -356,32 +416,40 @@ class Plan:
     @cached_property
     def weights(self) -> tuple[float, ...]:
         """Per device, bytes of its weights, with those of other shards while it has them."""
-        each, _, _ = self.job.state.shared(self.zero, self.ranks)
         there = self._gathered(self.job.state.weight) if self.zero == 3 else (0.0,) * self.K
-        return _sums([each * count for count in self._parameters], there)
+        return _sums(self._held_bytes(0), there)
 
     @cached_property
     def gradients(self) -> tuple[float, ...]:
         """Per device, bytes of its gradients, with those of a layer before they are scattered."""
-        _, each, _ = self.job.state.shared(self.zero, self.ranks)
         there = self._gathered(self.job.state.gradient) if self.zero >= 2 else (0.0,) * self.K
-        return _sums([each * count for count in self._parameters], there)
+        return _sums(self._held_bytes(1), there)
 
     @cached_property
     def optimizer(self) -> tuple[float, ...]:
         """Per device, bytes of the optimizer's state."""
-        return tuple(self.job.state.shared(self.zero, self.ranks)[2] * count for count in self._parameters)
+        return self._held_bytes(2)
+
+    def _held_bytes(self, part: int) -> tuple[float, ...]:
+        """Per device, bytes of weights (0), gradients (1) or the optimizer's state (2) that are its own."""
+        each, own = (self.job.state.shared(self.zero, ranks)[part] for ranks in (self.ranks, self.expert_ranks))
+        mine = zip(self._parameters, self._expert_parameters, strict=True)
+        return tuple(each * count + own * experts for count, experts in mine)
 
     def _gathered(self, each: int) -> tuple[float, ...]:
         """Per device, bytes of what is whole for a time: two layers, or, breadth-first, a stage."""
-        if self.ranks == 1:
+        found = self._gathered_of(each, "parameters", self.ranks)
+        return _sums(found, self._gathered_of(each, "experts", self.expert_ranks)) if self._routed else found
+
+    def _gathered_of(self, each: int, kind: str, ranks: int) -> tuple[float, ...]:
+        if ranks == 1:
             return (0.0,) * self.K
         whole_stage = self.schedule == "breadth_first" and self.K > 1
         sizes = [
-            all_.parameters if whole_stage else min(all_.parameters, 2 * most.parameters)
+            getattr(all_, kind) if whole_stage else min(getattr(all_, kind), 2 * getattr(most, kind))
             for all_, most in zip(self._stages.total, self._stages.largest, strict=True)
         ]
-        return tuple(each * max(sizes[stage] for stage in home) * (1 - 1 / self.ranks) for home in self._homes)
+        return tuple(each * max(sizes[stage] for stage in home) * (1 - 1 / ranks) for home in self._homes)
 
     @cached_property
     def state(self) -> tuple[float, ...]:
@@ -448,6 +516,7 @@ class Plan:
             "tensor": tensor,
             "sequence": sequence,
             "context": context,
+            **({"experts": self.experts._asdict()} if self._routed else {}),
             "devices": self.devices,
             "samples": self.samples,
             "balance": list(self.balance),
@@ -464,7 +533,9 @@ class Plan:
     def _times(self) -> tuple[float, float]:
         last, busy = simulate_ends(self._schedule(self.M), self.costs)
         end = max(last)
-        return max(map(add, last, self._after)), max(0.0, 1 - sum(busy) / (self.K * end)) if end else 0.0
+        return max(map(add, last, self._after)) + self._unpaired, max(
+            0.0, 1 - sum(busy) / (self.K * end)
+        ) if end else 0.0
 
     def _schedule(self, M: int) -> Schedule:
         return _schedule(self.recipe, self.K, M, self.V, self.recompute == "stage")
@@ -479,6 +550,19 @@ class Plan:
         if self.V > 1 and self._homes[0][-1] == len(held) - 1:
             held[-1] -= self._stages.total[-1].tied  # a V ends where it begins, and there is one copy of what is tied
         return tuple(self._per_device(held))
+
+    @cached_property
+    def _expert_parameters(self) -> tuple[float, ...]:
+        return tuple(self._per_device([stage.experts for stage in self._stages.total]))
+
+    @property
+    def _unpaired(self) -> float:
+        """Seconds of messages with experts that a pair would hide, of forwards and backwards that have no other yet, or
+        no longer: K - 1 of each."""
+        if self.experts.hide != "pairs":
+            return 0.0
+        hidden = [stage.hidden for stage in self._stages.total]
+        return 2 * (self.K - 1) * sum(hidden) / len(hidden)
 
     def _per_device(self, values: Sequence[float]) -> list[float]:
         if self.V == 1:

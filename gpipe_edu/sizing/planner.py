@@ -17,7 +17,7 @@ from .flags import SYSTEMS, lacking, lacks_on, where
 from .in_words import PARTS, bar, duration, size
 from .job import MOST_DEVICES, Job
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
-from .stages import Counter
+from .stages import HIDES, Counter
 from .systems import full_name
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class SearchSpace(NamedTuple):
     schedules: tuple[str, ...] = USUAL
     V: tuple[int, ...] = (2, 4, 8)
     recompute: tuple[str, ...] = tuple(RECOMPUTES)
+    experts: tuple[int, ...] = (1, 8, 16, 32, 64)  # over so many devices, of a mixture
+    hide: tuple[str, ...] = ("none",)  # what hides its messages
     on: str = ANY  # a system that must have all that a plan wants
 
     def check(self) -> SearchSpace:
@@ -89,6 +91,7 @@ class SearchSpace(NamedTuple):
         if self.on not in (ANY, *SYSTEMS):
             raise ValueError(f"on is {self.on!r}; it may be {', '.join((ANY, *SYSTEMS))}")
         known: dict[str, tuple[Any, ...]] = {"zero": ZERO, "schedules": SCHEDULES, "recompute": tuple(RECOMPUTES)}
+        known["hide"] = tuple(HIDES)
         for name, values in self._asdict().items():
             if not values:
                 raise ValueError(f"{name} is empty; there must be at least one value to weigh")
@@ -108,8 +111,8 @@ class SearchSpace(NamedTuple):
         looped = f" (V={_any(self.V)})" if any(form_of(name).takes_V for name in self.schedules) else ""
         return (
             f"Ways weighed: replicas, stages and micro-batches; ZeRO {_any(self.zero)}{self._beside}; {groups}; {cut}; "
-            f"{_any(self.schedules)}{looped}; recompute {_any(self.recompute)}. Not weighed: expert parallelism, FP8, "
-            "the host's memory."
+            f"{_any(self.schedules)}{looped}; recompute {_any(self.recompute)}; experts of a mixture on "
+            f"{_any(self.experts)} devices. Not weighed: FP8, the host's memory."
         ) + (f" Only what {full_name(self.on)} runs." if self.on != ANY else "")
 
     def zeros(self, K: int, schedule: str) -> tuple[int, ...]:
@@ -484,15 +487,18 @@ class _Knobs(NamedTuple):
     schedule: str
     V: int
     recompute: str
+    experts: int
+    hide: str
 
 
 def _knobs(plan: Plan) -> _Knobs:
-    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, plan.recipe, plan.V, plan.recompute)
+    experts, _, hide, _ = plan.experts
+    return _Knobs(plan.D, plan.K, plan.M, *plan.group, plan.zero, plan.recipe, plan.V, plan.recompute, experts, hide)
 
 
 def _way(plan: Plan) -> tuple[int, ...]:
     """What makes plans different ways, rather than the same with another knob turned."""
-    return plan.K, plan.group.tensor, plan.group.context, plan.zero
+    return plan.K, plan.group.tensor, plan.group.context, plan.zero, plan.experts.ranks
 
 
 def _ties(plan: Plan, best: Plan) -> bool:
@@ -531,6 +537,7 @@ def _cells(plan: Plan, longest: float) -> tuple[str, ...]:
     schedule = "-" if plan.K == 1 else _SHORT.get(plan.schedule, plan.schedule)
     schedule += f" {plan.V}" if plan.K > 1 and form_of(plan.schedule).takes_V else ""
     group = f"{tensor}" + ("" if sequence else "-") + (f"x{context}" if context > 1 else "")
+    group += f"e{plan.experts.ranks}" if plan.experts.ranks > 1 else ""
     counts = (*map(str, (plan.D, plan.K, plan.M)), group, str(plan.zero))
     times = (duration(plan.step), bar(plan.step / longest, _BAR), f"{plan.bubble:.1%}", f"{plan.mfu:.0%}")
     sizes = (size(count) for count in (plan.state[k], plan.activations[k], plan.memory[k]))
@@ -602,6 +609,7 @@ def _simplicity(plan: Plan) -> tuple[int, ...]:
         plan.devices,
         plan.K,
         plan.group.tensor * plan.group.context,
+        plan.experts.ranks,
         plan.zero > 0,
         _ORDER.index(plan.schedule),
         plan.V,
@@ -649,7 +657,12 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                         if K > 1 and layers < K * (V or form_of(schedule).stages):
                             continue
                         zeros = ways.zeros(K, schedule) if D * context > 1 else (min(ways.zero),)
-                        for zero, recompute, sequence in _rest(job, ways, zeros, tensor):
+                        rest = product(
+                            _rest(job, ways, zeros, tensor), _experts(job, ways, D * tensor * context, K, schedule)
+                        )
+                        for (zero, recompute, sequence), (experts, hide) in rest:
+                            if hide == "pairs" and recompute in ("full", "stage"):
+                                continue
                             plan = Plan(
                                 *(job, D, K, M, recompute),
                                 schedule=schedule,
@@ -658,6 +671,8 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
                                 tensor=tensor,
                                 sequence=sequence,
                                 context=context,
+                                experts=experts,
+                                hide=hide,
                                 counter=counter,
                             )
                             if ways.on == ANY or not lacks_on(plan, ways.on):
@@ -667,9 +682,24 @@ def _plans(job: Job, ways: SearchSpace) -> Iterator[Plan]:
 def _rest(job: Job, ways: SearchSpace, zeros: tuple[int, ...], tensor: int) -> Iterator[tuple[int, str, bool]]:
     """ZeRO, recompute and sequence, where they are possible and make a difference."""
     # Scores that are not stored can't be dropped: "selective" is then the same as "none".
-    same = "none" in ways.recompute and not any(layer.scores for layer in job.model.layers)
+    same = "none" in ways.recompute and not any(layer.scores or layer.routed for layer in job.model.layers)
     recompute = [mode for mode in ways.recompute if not (same and mode == "selective")]
     return product(zeros, recompute, ways.sequence if tensor > 1 else (True,))
+
+
+def _experts(job: Job, ways: SearchSpace, shared: int, K: int, schedule: str) -> list[tuple[int, str]]:
+    """Over how many devices a mixture's experts are, and what hides their messages. shared: devices of a stage."""
+    found = [layer.routed.experts for layer in job.model.layers if layer.routed]
+    if not found:
+        return [(1, "none")]
+    ranks = [each for each in ways.experts if shared % each == 0 and all(count % each == 0 for count in found)]
+    paired = K == 1 or schedule == "interleaved"
+    return [
+        (each, hide)
+        for each in ranks
+        for hide in ways.hide
+        if (paired or hide != "pairs") and (each > 1 or hide == "none")
+    ]
 
 
 def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:

@@ -257,7 +257,7 @@ def test_a_model_from_its_config_json(run, tmp_path):
     file.write_text(json.dumps(config | {"num_local_experts": 8}), encoding="utf-8")
     code, _, err = run("--model", str(file))
     assert code == 2
-    assert err.startswith(f"error: {file}: model_type 'llama' is a mixture of experts (num_local_experts is 8).")
+    assert err.startswith(f"error: {file}: model_type 'llama' is a mixture of experts (num_local_experts is 8) whose")
 
 
 def test_a_split_of_ones_own_stands_beside_the_best(run):

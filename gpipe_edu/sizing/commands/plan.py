@@ -42,6 +42,7 @@ from gpipe_edu.sizing.planner import ANY, LIKELY, TIE, effect
 from gpipe_edu.sizing.presets import DEVICES, known_name, presets
 from gpipe_edu.sizing.presets import job as preset_job
 from gpipe_edu.sizing.presets import model as preset_model
+from gpipe_edu.sizing.stages import HIDES
 from gpipe_edu.sizing.systems import full_name
 
 SHAPE: Final = {"layers": 24, "width": 1024, "context": 1024, "vocabulary": 32_000}
@@ -122,6 +123,19 @@ def run(
     schedule: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(SCHEDULES)}.")] = None,
     virtual: Annotated[int | None, typer.Option(min=1, help="V: weigh only so many interleaved stages.")] = None,
     recompute: Annotated[str | None, typer.Option(help=f"Weigh only one of {', '.join(RECOMPUTES)}.")] = None,
+    experts: Annotated[
+        int | None, typer.Option(min=1, help="Of a mixture: weigh only experts on so many devices.")
+    ] = None,
+    hide: Annotated[
+        str | None,
+        typer.Option(help=f"What hides messages with experts, not weighed unless asked for: {', '.join(HIDES)}."),
+    ] = None,
+    imbalance: Annotated[
+        float,
+        typer.Option(
+            help="Tokens of the device whose experts get most, over the average. Default: 1, as benchmarks do."
+        ),
+    ] = 1.0,
     on: Annotated[str, typer.Option(help=f"Weigh only what this system runs: {', '.join(SYSTEMS)}.")] = ANY,
     calibrate: Annotated[
         str | None, typer.Option(help='A step that you measured and its plan: "12.3 D=8 K=1 M=8 zero=3" for 12.3 s.')
@@ -162,7 +176,7 @@ def run(
         "reserve": (reserve, 1),
     }
     only = {"tensor": tensor, "context": sequences, "zero": zero, "schedules": schedule, "V": virtual}
-    only["recompute"] = recompute
+    only |= {"recompute": recompute, "experts": experts, "hide": hide}
     console = Console(highlight=False)
     factor = None
     with bad_arguments():
@@ -180,6 +194,7 @@ def run(
             machine=job.machine._replace(**given),
             state=job.state if optimizer is None else STATES[optimizer],
             activation=job.activation if activation_bytes is None else activation_bytes,
+            imbalance=imbalance,
         )
         if calibrate is not None:
             seconds, knobs = measured_step(calibrate)
@@ -334,7 +349,8 @@ def _table(console: Console, guide: Planner, plans: list[Plan]) -> None:
         style = "bold" if plan is guide.best else "" if plan.fits else "dim"
         console.print(line, style=style, markup=False, soft_wrap=True)
     console.print(
-        "D replicas of K stages, with M micro-batches each; T: devices of a tensor group, x: of a cut sequence; "
+        "D replicas of K stages, with M micro-batches each; T: devices of a tensor group, x: of a cut sequence"
+        f"{', e: with different experts' if guide.job.model.routed else ''}; "
         f"sizes are those of the fullest device{'; *: the best' if guide.best in plans else ''}."
     )
 
