@@ -398,7 +398,7 @@ def _knobs(name: str, given: dict[str, Any]) -> Like:
         value = given.get(word)
         if value is BARE or (_told(value) and str(value) not in ("0", "1")):
             more = "" if value is BARE else f" {shown(str(value))}"
-            raise ValueError(f"{word}{more} asks for {what}, which is not planned here")
+            raise ValueError(f"{word}{more} asks for {what}, which --like does not read")
     for word, meaning in told["words"].items():
         if not _told(given.get(word)):
             continue

@@ -12,7 +12,7 @@ from gpipe_edu.cli import main
 from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, costs
 from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, flags, lacking
 from gpipe_edu.sizing.hugging_face import of_config
-from gpipe_edu.sizing.planner import UNMEASURED
+from gpipe_edu.sizing.planner import OF_MIXTURES
 
 SMALL = {
     **{"model_type": "qwen2_moe", "hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32},
@@ -133,9 +133,9 @@ def test_the_best_plan_is_that_of_trying_all():
     ways = SearchSpace()._replace(tensor=(1, 2), context=(1,), schedules=("1f1b",), experts=(1, 2, 4))
     guide = Planner(JOB._replace(machine=MACHINE._replace(devices=8)), ways)
     assert guide.best.step <= 1.01 * min(plan.step for plan in guide.plans if plan.fits)
-    assert UNMEASURED in guide.warnings()
-    assert UNMEASURED in str(guide).replace("\n", " ")
-    assert UNMEASURED not in Planner(JOB._replace(model=DENSE)).warnings()
+    assert OF_MIXTURES in guide.warnings()
+    assert OF_MIXTURES in str(guide).replace("\n", " ")
+    assert OF_MIXTURES not in Planner(JOB._replace(model=DENSE)).warnings()
 
 
 def test_layers_of_unequal_cost_are_cut_by_it():
@@ -209,7 +209,7 @@ def test_the_command_plans_a_preset_and_says_what_is_active(capsys):
     assert not ended.value.code
     answer = json.loads(capsys.readouterr().out)
     assert answer["best"]["experts"]["ranks"] == 8
-    assert UNMEASURED in answer["warnings"]
+    assert OF_MIXTURES in answer["warnings"]
     assert math.isclose(sum(answer["best"]["parts"].values()), answer["best"]["step"])
     with pytest.raises(SystemExit):
         main(asked.replace(" --json", "").split())

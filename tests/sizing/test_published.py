@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import published_moe_runs as mixtures
 from benchmarks import published_runs as published
 from gpipe_edu.sizing import Job, Machine, Plan, costs, transformer
-from gpipe_edu.sizing.planner import LIKELY, ROOMY, TIE
+from gpipe_edu.sizing.planner import LIKELY, OF_MIXTURES, ROOMY, TIE
 from gpipe_edu.sizing.presets import job, model, presets
 
 pytestmark = pytest.mark.slow
@@ -280,3 +281,32 @@ def test_unknown_names_are_refused():
         model("gpt5")
     with pytest.raises(ValueError, match="'h300' is none of the machines known by name: h100, "):
         job(model("gpt3"), 8, "h300", 8)
+
+
+@pytest.mark.parametrize(("aside", "row"), [(False, "looked at first"), (True, "set aside")])
+def test_runs_of_mixtures_are_planned_as_the_page_says(aside, row):
+    assert f"| {row} | {mixtures.report(mixtures.runs(aside))} |" in PAGE
+
+
+def test_what_is_said_beside_plans_of_mixtures_is_what_came_out():
+    table, first, aside = mixtures.told(), mixtures.runs(False), mixtures.runs(True)
+    assert {run.told["name"] for run in first}.isdisjoint(run.told["name"] for run in aside)
+    assert (
+        f"has {len(table)} runs of mixtures of experts in bf16, each with its source; {len(first + aside)} can be"
+        in WORDS
+    )
+    offs = [run.off for run in (*first, *aside)]
+    assert f"Of {len(offs)} published runs" in OF_MIXTURES
+    for share, words in (
+        (published.within(offs, 0.15), "are planned within 15 %"),
+        (published.within([run.off for run in aside], 0.15), "of those that were set aside"),
+    ):
+        assert f"{share:.0%} {words}".replace("%", " %", 1) in OF_MIXTURES
+    assert f"up to {-min(offs):.0%} too fast or {max(offs):.0%} too slow".replace("%", " %") in OF_MIXTURES
+    others = [run.off for run in first if run.told["model"] != "Grok-1"]
+    assert f"without them, {published.within(others, 0.15):.0%} of those".replace("%", " %") in WORDS
+    reasons = [mixtures.why_not(run) for run in table]
+    counts = {why: reasons.count(why) for why in reasons if why}
+    assert counts == {"recomputes half of a block": 7, "no preset of the card": 5}
+    assert all(run["source"] and run["checked"] and run["model_source"] for run in table)
+    assert len({run["name"] for run in table}) == len(table)

@@ -478,7 +478,7 @@ def measured_step(text: str) -> tuple[float, dict[str, int | str | bool]]:
         name, _, value = word.partition("=")
         if name not in _KNOBS or not value:
             raise ValueError(f"{word!r} is not a knob of a plan; write {', '.join(sorted(_KNOBS))}, such as K=4")
-        knobs[name] = int(value) if value.isdigit() else value == "yes" if name == "sequence" else value
+        knobs[name] = int(value) if value.isdigit() else value == "yes" if name in ("sequence", "once") else value
     if not measured or not {"D", "K", "M"} <= knobs.keys():
         raise ValueError(
             f'{text!r} is not a measured step; write its seconds and its plan, such as "12.3 D=8 K=1 M=8 zero=3"'
