@@ -19,9 +19,22 @@ from typing import Any
 
 from gpipe_edu.sizing import Job, Machine, Plan, transformer
 from gpipe_edu.sizing.flags import flags, lacks_on
+from gpipe_edu.sizing.hugging_face import of_config
 from gpipe_edu.sizing.systems import full_name
 
 JOB = Job(transformer(14, 64, 64, 500, heads=4, fused=False), 64, Machine(16, 1e9, 1e12, node=8))
+
+MIXTURE = {
+    **{"model_type": "qwen2_moe", "hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32},
+    **{"num_hidden_layers": 14, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 500},
+    **{
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "shared_expert_intermediate_size": 48,
+        "max_position_embeddings": 64,
+    },
+}
+OF_EXPERTS = JOB._replace(model=of_config(MIXTURE).model)
 
 PLANS = [
     Plan(JOB, 4, 1, 4),
@@ -36,6 +49,10 @@ PLANS = [
     Plan(JOB, 4, 2, 4, zero=2, schedule="breadth_first"),
     Plan(JOB, 2, 4, 8, zero=1, schedule="zero_bubble"),
     Plan(JOB, 2, 4, 8, zero=1, schedule="zero_bubble_v"),
+    Plan(OF_EXPERTS, 4, 2, 8, "selective", zero=1, experts=4, hide="shared"),
+    Plan(OF_EXPERTS, 4, 2, 8, zero=1, schedule="interleaved", experts=4, hide="pairs", once=True),
+    Plan(OF_EXPERTS, 4, 1, 8, zero=3, tensor=2, experts=4, expert_tensor=2),
+    Plan(OF_EXPERTS, 8, 1, 8, zero=2, experts=8),
 ]
 
 
@@ -61,6 +78,8 @@ def megatron(plan: Plan) -> dict[str, Any]:
     if "--use-megatron-fsdp" in told:
         del os.environ["CUDA_DEVICE_MAX_CONNECTIONS"]
     model = "--num-layers 14 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64"
+    if plan.job.model.routed:
+        model += " --num-experts 8 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 48"
     rest = "--bf16 --tokenizer-type NullTokenizer --vocab-size 500 --lr 0.001 --train-iters 10"
     sys.argv[1:] = [*model.split(), *rest.split(), *told]
     found = parse_args()
