@@ -125,7 +125,7 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("02/pieces", ([4, 4, 4, 4], [0.25] * 4), "There are 14 samples, and yours are 16."),
         ("02/pieces", ([4, 4, 3, 3], [0.25] * 4), "a sample in a smaller micro-batch would then count for more"),
         ("02/pieces", ([4, 4, 3, 3], [4, 4, 3, 3]), "each sample counts for 1 / N"),
-        ("02/sends-little", (4, 1, 3), "and the cuts send 256 numbers per sample: 32 are allowed."),
+        ("02/sends-little", (3, 1, 4), "and the cuts send 256 numbers per sample: 32 are allowed."),
         ("08/fit", {"D": 4, "K": 1, "M": 4}, "lacks 0.348 GB (D=4, K=1, M=4"),
         ("08/fit", {"D": 2, "K": 2, "M": 8, "recompute": "stage"}, "a step takes 0.505 seconds (planned)"),
         ("09/zero-bubble-by-hand", ge.one_f_one_b(3, 4), "it has backwards that are not split into an I and a W"),

@@ -42,8 +42,11 @@ assert cuts[2, 3, 3][1] == 288
 assert cuts[2, 2, 4][1] == 64
 
 # %% turn-sends-try
-assert counts == (4, 1, 3)
-assert max(stage_costs([8, 2, 2, 16, 16, 2, 2, 1], counts)) == 28
+costs = [8, 2, 2, 16, 16, 2, 2, 1]
+widths = [128, 16, 128, 128, 128, 16, 128, 10]
+assert (counts, max(stage_costs(costs, counts))) == ((3, 1, 4), 21)
+assert widths[2] + widths[3] == 8 * (widths[1] + widths[5]) == 256
+assert max(stage_costs(costs, (2, 4, 2))) == 36
 
 # %% split-final-plan
 assert (by_count, by_cost) == ((5, 4, 4, 4), (3, 2, 2, 10))
