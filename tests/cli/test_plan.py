@@ -65,6 +65,18 @@ def test_the_first_screen_has_the_answer_why_and_a_safer_one(run, monkeypatch, a
         assert f"this one: it leaves {size(72e9 - held)} of 72 GB to spare." in " ".join(out.split())
 
 
+def test_the_answer_and_its_flags_wait_for_no_table(run, monkeypatch):
+    """The best plan of each K takes most of a search's time, and is shown only where it is asked for."""
+
+    def never(self):
+        raise AssertionError("the table was made")
+
+    monkeypatch.setattr(Planner, "rows", never)
+    assert "from plan to run" in run("--model", "gpt2", "--devices", "4", "--flags")[1]
+    with pytest.raises(AssertionError, match="the table was made"):
+        run("--model", "gpt2", "--devices", "4", "--verbose")
+
+
 def test_every_option_reaches_the_plan(run):
     options = {
         "--model": "mlp",
