@@ -64,7 +64,7 @@ FREE = {
     ("exercise_14", "four bytes per weight instead of two"): "gradients of weights, no activations",
     ("ex15_choice", "Activations: 22.8 GB if everything is kept"): "a bill of the one model that the question names",
     ("14/bey-all-traffic-read", "with 4 for gradients and 2 for activations"): "bytes that are sent",
-    ("14/way-bytes", "halves, or nearly quarters, the bytes"): "bytes of a number that a product reads",
+    ("14/fp8-bill", "every number has half as many bits"): "bytes of a parameter",
     ("14/way-bound", "send a gradient twice, 8 bytes per weight"): "bytes that are sent, of weights",
     ("14/way-bytes", "bytes that products read"): "bytes of a number, not of what is kept",
     ("docs/published_runs", "only matrix products take time, and scores"): "a time, of reading and writing memory",

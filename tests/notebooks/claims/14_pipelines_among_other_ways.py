@@ -79,6 +79,9 @@ assert round(C * max(equal_runs) / looks(range(s)), 2) == 1.75
 
 # %% way-bound-count
 assert [round(h100.speed / rate, -1) for rate in (h100.link, h100.network)] == [1590, 14300]
+in_node, between = (7 * h100.speed / rate / 3 for rate in (h100.link, h100.network))
+assert 3650 < in_node < min(width.values())
+assert max(width.values()) < between < 33_500
 
 # %% way-bound-context
 assert most == [226, 25]
