@@ -116,6 +116,17 @@ def test_what_hides_messages_hides_no_more_than_fits():
             assert sum(plan.parts.values()) == pytest.approx(plan.step)
     one, two = (Plan(slow, 4, 4, 8, schedule="interleaved", experts=4, hide=hide) for hide in ("none", "pairs"))
     assert two.bound <= two.step < one.step
+    # The first forwards and the last backwards have no other to pair with: what they would hide comes on top.
+    one, two = (
+        Plan(slow, 4, 4, 8, schedule="interleaved", balance=(1,) * 8, experts=4, hide=hide)
+        for hide in plans
+        if hide != "shared"
+    )
+    hidden = [plain - paired for plain, paired in zip(one.costs.F, two.costs.F, strict=True)]
+    ends = [max(end for device, _, _, end in two.timeline.spans if device == k) for k in range(4)]
+    after = max(map(sum, zip(ends, two.exposed, two.update, strict=True)))
+    assert two.step - after == pytest.approx(2 * 3 * sum(hidden) / 8, rel=1e-9)
+    assert two.step > after
 
 
 def test_bounds_hold_for_mixtures():
