@@ -75,9 +75,12 @@ def test_the_line_ends_also_with_an_error(notebook):
 
 
 def test_a_quick_check_shows_no_line_and_a_script_none_at_all(notebook, monkeypatch):
-    monkeypatch.setattr(waiting, "AFTER", 1e9)
+    monkeypatch.setattr(waiting, "AFTER", 1)
+    looked = []
+    monkeypatch.setattr(waiting.Waiting, "seconds", property(lambda self: looked.append(self) or 0.5))
     with waiting.in_a_notebook(PROCESSES) as tell:
         tell(1, "")
+        until(lambda: len(looked) > 2)
     assert notebook.line is None
     monkeypatch.setattr(waiting, "AFTER", 0)
     monkeypatch.setattr(frontend, "_given", [])
