@@ -624,6 +624,7 @@ def _simpler_by(plan: Plan) -> tuple[str, ...]:
         "takes fewer devices",
         "needs no pipeline" if plan.K == 1 else "needs fewer stages",
         "needs no groups of devices" if plan.group.tensor * plan.group.context == 1 else "needs smaller groups",
+        "divides its experts among fewer devices",
         "needs no ZeRO",
         "has a simpler schedule",
         "has fewer stages on each device",
