@@ -156,7 +156,12 @@ def check_brackets(text: str, name: str, most: int = MOST_DEPTH) -> None:
             left = "" if left.count("[") + left.count("{") <= most else left
             break
     if left:
-        raise TooMuchError(f"{name} is nested more than {most} deep, and no file of its kind is")
+        raise too_deep(name, most)
+
+
+def too_deep(name: str, most: int = MOST_DEPTH) -> TooMuchError:
+    """What is said of a text with brackets more than so deep in one another."""
+    return TooMuchError(f"{name} is nested more than {most} deep, and no file of its kind is")
 
 
 def check_values(content: Any, name: str, most: int = MOST_VALUES) -> None:
@@ -170,7 +175,7 @@ def check_values(content: Any, name: str, most: int = MOST_VALUES) -> None:
             raise TooMuchError(f"{name} has more than {most:,} values, and no file of its kind has so many")
         if isinstance(value, (dict, list, tuple, set)):
             if depth == MOST_DEPTH:
-                raise TooMuchError(f"{name} is nested more than {MOST_DEPTH} deep, and no file of its kind is")
+                raise too_deep(name)
             waiting += [(one, depth + 1) for one in (value.values() if isinstance(value, dict) else value)]
         elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
             raise TooMuchError(f"{name} has a number of more than {MOST_DIGITS} digits: correct it")

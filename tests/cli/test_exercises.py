@@ -205,5 +205,6 @@ def test_on_a_terminal_the_case_is_told_while_it_is_judged(tmp_path, home, solut
                 seen += piece
     os.close(ours)
     assert process.returncode == 0, seen
-    assert re.search(rb"ex07/1f1b: case \d+ of 24", seen)
+    # Which case is being judged depends on when the line is written; test_waiting.py has its words.
+    assert re.search(rb"ex07/1f1b, \d+ s so far(, this machine is busy)?: (starting a process|case \d+ of 24)", seen)
     assert b"ex07/1f1b: passed" in seen

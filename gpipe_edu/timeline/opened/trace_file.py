@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Never
 
-from gpipe_edu.base.bounded import MOST_DIGITS, MOST_HELD, TextOf, TooMuchError, held, name_of
+from gpipe_edu.base.bounded import (
+    MOST_DIGITS,
+    MOST_HELD,
+    TextOf,
+    TooMuchError,
+    check_brackets,
+    held,
+    name_of,
+    too_deep,
+)
 
 from .refusals import NoRunError
 
@@ -69,8 +78,8 @@ class TraceFile:
                     yield from self._from_object(text, self.about)
             except (TooMuchError, NoRunError):
                 raise
-            except RecursionError:
-                raise TooMuchError(f"{self.name} is nested deeper than any trace, so reading it was given up") from None
+            except RecursionError:  # up to Python 3.13 the parser raises it
+                raise too_deep(self.name) from None
             except (ValueError, TypeError, EOFError, zlib.error) as error:
                 if "digits" in str(error):  # Python's own limit, of some thousands
                     raise TooMuchError(f"{self.name} has a number of thousands of digits: export it anew") from None
@@ -207,12 +216,14 @@ class _Text:
                 if there > most:
                     return _LONG
                 if not self._more():
+                    check_brackets(self._text[self._at :], self._name)
                     raise
                 continue
             if end == len(self._text) and self._more():  # a number may go on
                 continue
             self.taken = end - self._at
             if self.taken > _LIGHT:
+                check_brackets(self._text[self._at : end], self._name)
                 self.taken += held(self._text[self._at : end])
             self._at = end
             return found
