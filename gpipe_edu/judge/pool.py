@@ -213,8 +213,8 @@ class Outcome(NamedTuple):
 
 
 _TOO_LONG: Final = (
-    "other answers of this student had to be stopped, and have taken {seconds:g} seconds, the most that one student's "
-    "may take from a class; the same command, given again, goes on with the rest"
+    "other answers handed in with this one had to be stopped, and have taken {seconds:g} seconds, the most that one "
+    "student's may take from a class; the same command, given again, goes on with the rest"
 )
 
 

@@ -39,6 +39,9 @@ ROOMY: Final = 0.8
 """A plan that needs at most this share of the memory that may be used has some to spare. Of the 38 published runs that
 report their memory, all but one held at most 1.16 times what is planned, and this leaves room for 1.25 times."""
 
+_MORE: Final = 0.03
+"""The least share of that memory that a safer plan has to save."""
+
 LIKELY: Final = (0.9, 1.16)
 """Of the published runs that the costs are fitted to, four in five took between these multiples of the planned time, a
 tenth less, a tenth more; of those that nothing was fitted to, about half were between them."""
@@ -263,7 +266,8 @@ class Planner:
         best, machine = self.best, self.job.machine
         if best is None:
             raise ValueError("nothing fits, so no plan is the best; shortage() tells what is short")
-        text = f"Of {len(self.plans):,} plans, {self._beside_the_fastest(best)} {self._pipeline_or_not(best)}"
+        text = f"Of {len(self.plans):,} plans, {self._beside_the_fastest(best)}"
+        text += f" {self._pipeline_or_not(best, text)}"
         told = self.fastest is not None and self.second is not None and _way(self.second) == _way(self.fastest)
         if self.second is not None and not told and self.second.knobs not in text:
             text += f" The best of the other ways, {self.second.knobs}, {self._loss(self.second, best)}."
@@ -276,11 +280,12 @@ class Planner:
         best, safer, usable = self.best, self.safer, self.job.machine.usable
         if best is None:
             raise ValueError("nothing fits, so no plan has memory to spare; shortage() tells what is short")
-        if _is_roomy(best):
+        if _is_roomy(best) or (safer and max(best.memory) - max(safer.memory) < _MORE * usable):
             return f"this one: it leaves {size(-best.short)} of {size(usable)} to spare."
         if safer is None:
             return f"none: no plan leaves {1 - ROOMY:.0%} of the memory."
-        return f"{safer.knobs}: {effect(safer, best)}{self._better(best, safer).replace('this one', 'the best')}."
+        better = self._better(best, safer).replace("this one", "the best") * self._ties(safer)
+        return f"{safer.knobs}: {effect(safer, best)}{better}."
 
     def _choose(self, where: Callable[[Plan], bool] = lambda _: True) -> Plan | None:
         return _fastest(self.plans, where=where, tie=TIE, rank=self._rank)
@@ -301,13 +306,15 @@ class Planner:
             return f"none that fits has a step more than {SMALL:.0%} shorter."
         return f"the fastest, {first.knobs}, {self._loss(first, best)}."
 
-    def _pipeline_or_not(self, best: Plan) -> str:
+    def _pipeline_or_not(self, best: Plan, told: str) -> str:
         if self.job.machine.devices == 1:
             return "On one device there is nothing to divide."
         if best.K == 1:
             cut = _fastest(plan for plan in self.plans if plan.K > 1)
-            other = f"the fastest, {cut.knobs}, {_times(cut, best)}" if cut else "none fits"
-            return f"Of the ways weighed, none needs a pipeline here: of those with one, {other}."
+            if cut and cut.knobs in told:
+                return "No pipeline is needed here."
+            other = f"of those with one, the fastest, {cut.knobs}, {self._times(cut, best)}" if cut else "none fits"
+            return f"Of the ways weighed, none needs a pipeline here: {other}."
         if self.alone is None:
             whole = [plan for plan in self.plans if plan.K == 1]
             if not whole:
@@ -317,30 +324,44 @@ class Planner:
                 f"Of the ways weighed, only a pipeline fits: without one, a device lacks {size(least.short)}, even "
                 f"with {least.knobs}."
             )
-        first = "Of the ways weighed, a pipeline is fastest: the" if not _ties(self.alone, best) else "The"
-        return f"{first} best without one, {self.alone.knobs}, {self._loss(self.alone, best)}."
+        first = "The" if self._ties(self.alone) else "Of the ways weighed, a pipeline is fastest: the"
+        return f"{first} best without a pipeline, {self.alone.knobs}, {self._loss(self.alone, best)}."
 
     def _loss(self, plan: Plan, best: Plan) -> str:
         """Why `plan` is not the best, in words."""
-        if _ties(plan, best):
-            return _times(plan, best) + self._better(best, plan)
+        if self._ties(plan):
+            return self._times(plan, best) + self._better(best, plan)
         more = {name: seconds - best.parts[name] for name, seconds in plan.parts.items()}
         name = max(more, key=lambda name: more[name])
         rest = plan.step - best.step - more[name]
         others = f"; everything else takes {duration(abs(rest))} {'more' if rest > 0 else 'less'}"
         others *= abs(rest) > SMALL * best.step
-        return f"{_times(plan, best)}: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
+        return f"{self._times(plan, best)}: {PARTS[name]} cost {duration(max(0.0, more[name]))} more{others}"
+
+    def _ties(self, plan: Plan) -> bool:
+        """Whether the planner cannot tell it from the fastest."""
+        return self.fastest is not None and plan.step <= (1 + TIE) * self.fastest.step
+
+    def _times(self, plan: Plan, best: Plan) -> str:
+        """How long a plan's step is beside the best's, in words."""
+        times = plan.step / best.step
+        words = f"is {1 - times:.0%} faster" if times < 1 else f"takes {times:.2f} times as long"
+        words = "is as fast" if abs(times - 1) < SMALL / 2 else words
+        return f"{words} on paper, which the planner cannot tell apart" if self._ties(plan) else words
 
     def _better(self, best: Plan, other: Plan) -> str:
         """What makes `best` the better of two plans that cannot be told apart, to be put at the end of a sentence."""
         here, there = self._places(best), self._places(other)
         if here > there:
             systems = f"{_COUNTS[len(SYSTEMS)]} systems"
-            return f"; this one runs in {_COUNTS[here]} of {systems}, that one in {_COUNTS[there]}"
+            most = f"all {systems}" if here == len(SYSTEMS) else f"{_COUNTS[here]} of {systems}"
+            return f"; this one runs in {most}, that one in {_COUNTS[there]}"
         parts = zip(_simpler_by(best), _simplicity(best), _simplicity(other), strict=True)
         words, mine, theirs = next((part for part in parts if part[1] != part[2]), ("leaves more memory", 0, 0))
         first = mine < theirs or (mine == theirs and _tightness(best) < _tightness(other))
-        return f"; this one {words}" if here == there and first else ""
+        if here == there and first:
+            return f"; this one {words}"
+        return "; this one is faster on paper" if best.step < other.step else ""
 
     def warnings(self) -> list[str]:
         """What else one has to know: what makes the model slow on these devices, whatever the plan; and that the
@@ -500,18 +521,6 @@ def _knobs(plan: Plan) -> _Knobs:
 def _way(plan: Plan) -> tuple[int, ...]:
     """What makes plans different ways, rather than the same with another knob turned."""
     return plan.K, plan.group.tensor, plan.group.context, plan.zero, plan.experts.ranks
-
-
-def _ties(plan: Plan, best: Plan) -> bool:
-    return plan.step <= (1 + TIE) * best.step
-
-
-def _times(plan: Plan, best: Plan) -> str:
-    """How long a plan's step is beside the best's, in words."""
-    times = plan.step / best.step
-    words = f"is {1 - times:.0%} faster" if times < 1 else f"takes {times:.2f} times as long"
-    words = "is as fast" if abs(times - 1) < SMALL / 2 else words
-    return f"{words} on paper, which the planner cannot tell apart" if _ties(plan, best) else words
 
 
 def _is_roomy(plan: Plan) -> bool:

@@ -503,10 +503,10 @@ class _Words:
 
     def _hiccup(self) -> tuple[Op, float]:
         """The op that took longest beyond its like, and how many times as long."""
-        cost = self._measured.cost
+        usual = self._measured.duration
         spans = [span for step in self._measured.steps for span in step.spans]
-        worst = max(spans, key=lambda span: span.end - span.start - cost[span.op.kind, span.op.stage])
-        like = cost[worst.op.kind, worst.op.stage]
+        worst = max(spans, key=lambda span: span.end - span.start - usual(span.op))
+        like = usual(worst.op)
         return worst.op, (worst.end - worst.start) / like if like else 1.0
 
     def cut(self, slow: _Slowest, balance: Sequence[int], step: float, layers: Sequence[int] | None) -> str:
@@ -558,7 +558,7 @@ class _Words:
             f"the same, by another packing, this order would take {self._time(packed)}, not {self._time(planned)}"
         )
         if ordered < planned * (1 - _WORTH):
-            text += f"; in the order {join_words(order, most=16)}, {self._time(ordered)}"
+            text += f"; in the order {join_words(order, most=16)} it would take {self._time(ordered)}"
         return f"{text}."
 
     def messages(self, late: float, planned: float) -> str:

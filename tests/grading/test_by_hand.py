@@ -64,9 +64,9 @@ def test_the_most_that_a_wrong_answer_can_earn_is_a_percentage_up_to_half(tmp_pa
         "ex02/clock": 0.25,
     }
     assert by_hand.read_partial(write(file, "task,points", f"{KEY},3")) == {KEY: 0}
-    for text in ("51%", "-1", "nan", "half"):
+    for text in ("51%", "-1", "nan", "half", "0.5"):
         with pytest.raises(
-            ValueError, match=f"line 2, has partial '{text}'; it is a percentage of the points up to 50%"
+            ValueError, match=f"line 2, has partial '{text}'; it is a percentage of the points, 0 or 1% to 50%"
         ):
             by_hand.read_partial(write(file, "task,partial", f"{KEY},{text}"))
 

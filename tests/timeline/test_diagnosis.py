@@ -257,7 +257,9 @@ def test_micro_batches_that_do_not_cost_the_same_are_told_with_what_packing_and_
     assert re.search(r"micro-batch 3 takes (2\.9|3\.0)\d times the median, on every stage, and the ch", told.sentence)
     assert re.search(r"the cheapest 0\.(49|50|51) times; similar ops differ by 0\.\d%\.", told.sentence)
     packed = ge.simulate(schedule, ge.Costs(micro_batches=[sum(sizes) / 8] * 8)).makespan
-    said = re.search(r"would take ([\d.]+), not ([\d.]+)(?:; in the order ([\d, ]+), ([\d.]+))?\.$", told.sentence)
+    said = re.search(
+        r"would take ([\d.]+), not ([\d.]+)(?:; in the order ([\d, ]+) it would take ([\d.]+))?\.$", told.sentence
+    )
     assert float(said[1]) == pytest.approx(packed, rel=0.02)
     assert float(said[2]) == pytest.approx(found.planned_makespan, rel=0.01)
     if said[3]:
@@ -265,6 +267,12 @@ def test_micro_batches_that_do_not_cost_the_same_are_told_with_what_packing_and_
         assert float(said[4]) == pytest.approx(ge.simulate(schedule, ge.Costs(micro_batches=moved)).makespan, rel=0.02)
         assert float(said[4]) < float(said[2])
     assert told.gain == pytest.approx(float(said[2]) - min(float(said[1]), float(said[4] or said[1])), abs=0.1)
+
+
+def test_an_op_as_long_as_its_micro_batch_makes_it_is_no_slow_op():
+    costs = ge.Costs(send=1, micro_batches=[1, 1, 1, 3, 1, 1, 1, 1])
+    said = sentences(ge.diagnose(ge.simulate(ge.one_f_one_b(4, 8), costs)))[0]
+    assert "is lost to late messages, or to single slow ops (one step" in said
 
 
 def test_chance_a_slow_op_and_a_slow_stage_are_not_micro_batches_that_cost_more():

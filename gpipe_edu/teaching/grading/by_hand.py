@@ -48,8 +48,10 @@ def read_partial(path: Path) -> dict[str, float]:
             percent = float(text.removesuffix("%") or 0)
         except ValueError:
             percent = math.nan
-        if not 0 <= percent <= _MOST_PARTIAL:
-            raise ValueError(f"{where} has partial {text!r}; it is a percentage of the points up to {_MOST_PARTIAL}%")
+        if not (percent == 0 or 1 <= percent <= _MOST_PARTIAL):  # 0.5 may mean half
+            raise ValueError(
+                f"{where} has partial {text!r}; it is a percentage of the points, 0 or 1% to {_MOST_PARTIAL}%"
+            )
         found[row["task"]] = percent / 100
     return found
 
