@@ -131,8 +131,8 @@ class SearchSpace(NamedTuple):
         if max(self.zero) < 2:
             return ""
         if min(self.zero) < 2:
-            return " (beside a pipeline at most 1, or 2 in breadth_first: more no system of --flags does there)"
-        return " (as its authors describe it; beside a pipeline no system of --flags does so but in breadth_first)"
+            return " (beside a pipeline at most 1, or 2 in breadth_first: no system of --flags does more there)"
+        return " (as its authors describe it; beside a pipeline, systems of --flags do so only in breadth_first)"
 
 
 class Row(NamedTuple):

@@ -9,7 +9,7 @@ export const KEYS = {
   chart: [
     [AROUND, "go from op to op along a device, to another device, to its first or last op"],
     [{ Enter: "toggle" }, "select or deselect the op"],
-    [{ Escape: "release" }, "deselect it, and focus on no op"],
+    [{ Escape: "release" }, "deselect the op, and take the focus off it"],
     [{ "+": "nearer", "=": "nearer" }, "zoom in"],
     [{ "-": "further" }, "zoom out"],
     [{ 0: "whole" }, "show the whole step"],
@@ -24,14 +24,14 @@ export const KEYS = {
   board: [
     [AROUND, "go from op to op along a device, to another device, to its start or end"],
     [{ Enter: "carry" }, "pick the op up, or put it down"],
-    [{ Escape: "leave" }, "leave it where it was"],
+    [{ Escape: "leave" }, "cancel the move, so the op stays where it was"],
     [{ Delete: "remove" }, "remove the op"],
-    [{ Backspace: "removeBefore" }, "remove the op before it"],
+    [{ Backspace: "removeBefore" }, "remove the op before the one in focus"],
   ],
   ops: [[AROUND, "go from op to op of a device, to another device, to its first or last op"]],
   puzzle: [
     [{ "Ctrl+Z": "undo" }, "undo the last move"],
-    [{ "Ctrl+Y": "redo", "Ctrl+Shift+Z": "redo" }, "redo it"],
+    [{ "Ctrl+Y": "redo", "Ctrl+Shift+Z": "redo" }, "redo the move that was undone"],
   ],
 };
 
