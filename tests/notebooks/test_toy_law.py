@@ -112,7 +112,7 @@ FREE = {
         "docs/cheatsheet",
         "memory grows with M |",
     ): "times, bubbles and micro-batches in flight; the figure is the bubble",
-    ("docs/cheatsheet", "the common pair, from"): "the same",
+    ("docs/cheatsheet", "the most common choice; `with_recompute`"): "the same",
     (
         "docs/cheatsheet",
         "in flight counts for half a device's layers |",
