@@ -60,7 +60,8 @@ predict("ex03/zero-late")
 # <details><summary>Small print</summary>
 #
 # - There are M micro-batches at most.
-# - Gradients from before the step do not count, nor do those of weights that have been frozen since.
+# - Gradients from before the step do not count, nor do those of weights that have been
+#   frozen since.
 # - Nothing stays for the next call, and no output or graph stays in memory.
 # - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may
 #   be rounded to single precision; the weights may not.

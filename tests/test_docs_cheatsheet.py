@@ -14,7 +14,7 @@ from gpipe_edu.base import store
 from gpipe_edu.cli import app, main
 from gpipe_edu.schedule import with_recompute
 from gpipe_edu.sizing import STATES, Job, Machine, costs, presets, transformer
-from gpipe_edu.sizing.stages import Group, _layer
+from gpipe_edu.sizing.stages import ExpertGroup, Group, _layer
 from tests.each import each
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/cheatsheet.md").read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def a_block(S, tokens=1, width=4096, group=Group(), samples=1, **options):  # no
     machine = Machine(1024, memory=1e12, speed=S, link=1.0, bandwidth=options.pop("bandwidth", None))
     model = transformer(1, width, tokens, 1, **options)
     job = Job(model, samples, machine, STATES["mixed-adam"], 2)
-    return machine, _layer(job, model.layers[1], tokens * width, samples, group)
+    return machine, _layer(job, model.layers[1], tokens * width, samples, group, ExpertGroup())
 
 
 def replicas_wait(S, n):
