@@ -224,12 +224,13 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     if plan.experts.ranks > 1:
         found += [_titan_experts(plan)]
     found += _hides_unknown(plan)
+    found += [_titan_further(plan)] if _further(plan) else []
     if plan.K > 1:
         # PyTorch's own 1F1B refuses fewer micro-batches than stages.
         known = None if plan.recipe == "1f1b" and plan.M < plan.K else _TITAN_SCHEDULES.get(plan.recipe)
         schedule = f"--{_TITAN_SCHEDULE} {known}" if known else _as_csv(plan)
         found += [_uneven_groups(plan) or _schedule(plan, schedule)]
-        if plan.V > 2:  # two stages a rank are its default
+        if plan.V > 2 and not _further(plan):  # two stages a rank are its default
             found += [_stages(plan)]
     again = recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")
     lacks = f"recompute {plan.recompute}" * (plan.recompute not in recompute)
@@ -250,6 +251,16 @@ def _titan_experts(plan: Plan) -> Flag:
         "experts shared by several devices" if tensor > 1 else "experts spread over copies" if spread % ranks else ""
     )
     return Flag("experts", f"--parallelism.expert_parallel_degree {ranks}", lacks)
+
+
+def _titan_further(plan: Plan) -> Flag:
+    """Its models with such heads (`MTPDecoder`) refuse pipelines and cut sequences."""
+    beside = [thing for thing, there in (("a pipeline", plan.K), ("cut sequences", plan.group.context)) if there > 1]
+    text = "num_mtp_layers in the model's own code"
+    if not beside:
+        return Flag("further", f"{text}: {_further(plan)}")
+    lacks = f"a further head beside {join_words(beside, last=' and ')}"
+    return Flag("further", f"{text}; it refuses {lacks}", lacks)
 
 
 def _titan_replicas(plan: Plan) -> Flag:
@@ -313,6 +324,7 @@ def _deepspeed(plan: Plan) -> list[Flag]:
     shared = "experts shared by several devices"
     found += [Flag("experts", f"{shared} are in the model's own code", shared)] * (plan.experts.tensor > 1)
     found += _hides_unknown(plan)
+    found += [Flag("further", "in the model's own code")] if _further(plan) else []
     if plan.K > 1:  # there it makes all groups itself, and knows of stages and replicas alone
         found += [Flag("tensor", "in the model's own code")] * (tensor > 1)
         found += [Flag("context", f"{NONE} beside a pipeline", "cut sequences beside a pipeline")] * (context > 1)

@@ -26,6 +26,17 @@ SMALL = {
 }
 MODEL = of_config(SMALL).model
 DENSE = of_config({**{key: SMALL[key] for key in list(SMALL)[1:3] + list(SMALL)[4:8]}, "model_type": "qwen2"}).model
+HEADED = of_config(
+    {
+        **{"model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 640, "moe_intermediate_size": 32},
+        **{"num_hidden_layers": 7, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 900},
+        **{"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 3},
+        **{"kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "n_group": 1},
+        **{"num_nextn_predict_layers": 1, "max_position_embeddings": 32},
+    }
+).model
+"""With a further head."""
+
 MACHINE = Machine(16, 1e9, 1e12, link=1e9, network=1e8, node=8, bandwidth=1e11, latency=1e-6)
 JOB = Job(MODEL, 64, MACHINE, STATES["mixed-adam"], 2)
 
@@ -151,14 +162,7 @@ def test_the_best_plan_is_that_of_trying_all():
 
 def test_layers_of_unequal_cost_are_cut_by_it():
     """Three dense blocks first, a further head last: no cut has a faster slowest stage."""
-    config = {
-        **{"model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 640, "moe_intermediate_size": 32},
-        **{"num_hidden_layers": 7, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 900},
-        **{"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 3},
-        **{"kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "n_group": 1},
-        **{"num_nextn_predict_layers": 1, "max_position_embeddings": 32},
-    }
-    job = JOB._replace(model=of_config(config).model)
+    job = JOB._replace(model=HEADED)
     own = Plan(job, 4, 3, 4, experts=4)
     others = (
         Plan(job, 4, 3, 4, experts=4, balance=(a, b, 10 - a - b))
@@ -209,6 +213,28 @@ def test_flags_have_the_plan_s_experts():
     plain = flags(Plan(JOB, 4, 1, 4))[TORCHTITAN]
     assert "experts" not in [flag.knob for flag in plain]
     assert not [flag for flag in flags(Plan(JOB._replace(model=DENSE), 4, 1, 4))[MEGATRON] if "expert" in flag.text]
+
+
+def test_a_further_head_is_no_block_and_runs_where_it_is_known_to():
+    """torchtitan 0.3 raises NotImplementedError for such heads beside a pipeline, and where sequences are cut."""
+    job = JOB._replace(model=HEADED)
+    for K, V, context in ((1, 1, 1), (2, 4, 1), (1, 1, 2), (3, 3, 1), (2, 4, 2)):
+        plan = Plan(job, 2, K, 6, schedule="interleaved", V=V, context=context, zero=2 if K == 1 else 0)
+        lacks = " and ".join(lacking(plan)[TORCHTITAN])
+        assert (f"a further head beside {'a pipeline' if K > 1 else 'cut sequences'}" in lacks) == (K * context > 1)
+        assert ("cut sequences" in lacks) == (context > 1)
+        found = {system: {flag.knob: flag.text for flag in knobs} for system, knobs in flags(plan).items()}
+        assert "num_mtp_layers" in found[TORCHTITAN]["further"]
+        assert "layers" not in found[TORCHTITAN].get("V", "")  # a further head is none of its layers
+        assert found[DEEPSPEED]["further"] == "in the model's own code"
+        assert found[MEGATRON]["further"] == "--mtp-num-layers 1"
+    plain = Plan(JOB, 2, 2, 6, schedule="interleaved", V=4)
+    assert not lacking(plain)[TORCHTITAN]
+    for knobs in flags(plain).values():
+        assert "further" not in [flag.knob for flag in knobs]
+    assert "layers" in {flag.knob: flag.text for flag in flags(plain)[TORCHTITAN]}["V"]
+    guide = Planner(job, SearchSpace(on="torchtitan", context=(1,), tensor=(1,), experts=(1,)))
+    assert {plan.K for plan in guide.plans} == {1}
 
 
 def test_the_command_plans_a_preset_and_says_what_is_active(capsys):
