@@ -128,5 +128,7 @@ class Job(NamedTuple):
             whole(f"state {name}", value, 0)
         if number("imbalance", self.imbalance) < 1:
             raise ValueError(f"imbalance is {self.imbalance}; it must be at least 1, where all get equally many tokens")
+        if self.imbalance != 1 and not self.model.routed:
+            raise ValueError(f"imbalance is {self.imbalance}, but {self.model.name} has no routed experts; use 1")
         self.machine.check()
         return self

@@ -162,6 +162,11 @@ class Plan:
             raise ValueError("experts in a tensor group need the sequence cut, or all of it routes the same tokens")
         if hide not in HIDES:
             raise ValueError(f"hide is {hide!r}; it must be one of {', '.join(HIDES)}")
+        if hide == "shared" and not any(layer.routed.beside for layer in self.job.model.layers if layer.routed):
+            raise ValueError(
+                f"hide is 'shared', but {self.job.model.name} has no experts that every token goes to; use 'none' or "
+                "'pairs'"
+            )
         if hide == "pairs" and (self.recompute in ("full", "stage") or self.recipe not in ("interleaved", "1f1b")):
             raise ValueError("hide is 'pairs', which interleaved, or one stage, has, without recompute of layers")
         if hide == "pairs" and self.recipe == "1f1b" and self.K > 1:

@@ -52,10 +52,13 @@ FAR: Final = 1.25
 LONG: Final = 8192
 """Tokens that each device must have of a sequence before sequences are cut."""
 
+_MANY: Final = 8
+"""The fewest devices that divide a layer's experts among them, where there are more than `_FEW`."""
+
 _FEW: Final = 16
 """Up to so many devices, any number of them may be used, and every V. Of more, all are used, with K a divisor, and a
-larger V only where it saves more than `SMALL`. Up to so many samples per replica, micro-batches may have any size; with
-more, their size or M is a power of two."""
+larger V only where it saves more than `SMALL`, and experts are on fewer than `_MANY` only where they can't be on more.
+Up to so many samples per replica, micro-batches may have any size; with more, their size or M is a power of two."""
 
 
 USUAL: Final = tuple(name for name in SCHEDULES if name != "interleaved_zero_bubble")
@@ -83,7 +86,7 @@ class SearchSpace(NamedTuple):
     schedules: tuple[str, ...] = USUAL
     V: tuple[int, ...] = (2, 4, 8)
     recompute: tuple[str, ...] = tuple(RECOMPUTES)
-    experts: tuple[int, ...] = (1, 8, 16, 32, 64)  # over so many devices, of a mixture
+    experts: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)  # over so many devices, of a mixture
     hide: tuple[str, ...] = ("none",)  # what hides its messages
     on: str = ANY  # a system that must have all that a plan wants
 
@@ -700,17 +703,22 @@ def _rest(job: Job, ways: SearchSpace, zeros: tuple[int, ...], tensor: int) -> I
 
 def _experts(job: Job, ways: SearchSpace, shared: int, K: int, schedule: str) -> list[tuple[int, str]]:
     """Over how many devices a mixture's experts are, and what hides their messages. shared: devices of a stage."""
-    found = [layer.routed.experts for layer in job.model.layers if layer.routed]
-    if not found:
-        return [(1, "none")]
-    ranks = [each for each in ways.experts if shared % each == 0 and all(count % each == 0 for count in found)]
-    paired = K == 1 or schedule == "interleaved"
-    return [
-        (each, hide)
-        for each in ranks
-        for hide in ways.hide
-        if (paired or hide != "pairs") and (each > 1 or hide == "none")
-    ]
+    ranks = [each for each in _ranks(job, ways) if shared % each == 0]
+    if job.machine.devices > _FEW and max(ranks, default=1) >= _MANY:
+        ranks = [each for each in ranks if each == 1 or each >= _MANY]
+    can = {"none": True, "shared": _every_token(job), "pairs": K == 1 or schedule == "interleaved"}
+    return [(each, hide) for each in ranks for hide in ways.hide if can[hide] and (each > 1 or hide == "none")]
+
+
+def _ranks(job: Job, ways: SearchSpace) -> list[int]:
+    """Among how many devices the experts of every layer can be divided; without any, there is nothing to divide."""
+    found = [layer.routed.experts for layer in job.model.layers if layer.routed] or [1]
+    return [each for each in ways.experts if all(count % each == 0 for count in found)]
+
+
+def _every_token(job: Job) -> bool:
+    """Whether there are experts that every token goes to."""
+    return any(layer.routed.beside for layer in job.model.layers if layer.routed)
 
 
 def _schedules(ways: SearchSpace, K: int, bubble: float) -> Iterator[tuple[str, int | None]]:
@@ -734,8 +742,32 @@ def _why_none(job: Job, ways: SearchSpace) -> str:
         common = [thing for thing in others[0] if all(thing in lacks for lacks in others)]
         listed = common or dict.fromkeys(thing for lacks in others for thing in lacks)
         return f"all plans want {join_words(listed, last=' or ')}, which {full_name(ways.on)} lacks (--on)"
-    groups = product(ways.tensor, ways.context)
-    return "; ".join(filter(None, dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)))
+    groups = product(ways.tensor, (1,) if 1 in ways.context else ways.context)  # whole sequences need the least
+    reasons = dict.fromkeys(_why_not(tensor, context, job) for tensor, context in groups)
+    return _why_no_experts(job, ways) if "" in reasons else "; ".join(reasons)
+
+
+def _why_no_experts(job: Job, ways: SearchSpace) -> str:
+    """Why there is no plan, where it is due to experts and what hides their messages."""
+    model, experts, hide = job.model, f"experts is {_any(ways.experts)}", f"hide is {_any(ways.hide)}"
+    counts = [layer.routed.experts for layer in model.layers if layer.routed]
+    if not counts:
+        given = hide if 1 in ways.experts else experts
+        return f"{given}, but {model.name} has no routed experts (--experts and --hide are theirs)"
+    if not _ranks(job, ways):
+        count = next(count for count in counts if any(count % each for each in ways.experts))
+        return f"{experts}, which does not divide the {count} experts of a layer (--experts)"
+    possible = {plan.experts.ranks for plan in _plans(job, ways._replace(hide=("none",), on=ANY))}
+    if not possible:
+        return (
+            f"{experts}, but of {plural(job.machine.devices, 'device')} with {plural(job.batch, 'sample')} no stage "
+            "has a multiple of that many (--experts, --devices, --batch)"
+        )
+    if possible == {1}:
+        return f"{hide}, but with experts on 1 device there are no messages to hide (--hide, --experts)"
+    if "pairs" not in ways.hide:
+        return f"{hide}, but {model.name} has no experts that every token goes to (--hide)"
+    return f"{hide}; pairs are of one stage, or interleaved, without recompute of layers (--hide, --recompute)"
 
 
 def _why_not(tensor: int, context: int, job: Job) -> str:

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from gpipe_edu.cli import main
-from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, costs
+from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, costs, mlp
 from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, flags, lacking
 from gpipe_edu.sizing.hugging_face import of_config
 from gpipe_edu.sizing.planner import OF_MIXTURES
@@ -36,6 +36,9 @@ HEADED = of_config(
     }
 ).model
 """With a further head."""
+
+PLAIN = of_config(SMALL | {"model_type": "qwen3_moe"}).model
+"""Without experts that every token goes to."""
 
 MACHINE = Machine(16, 1e9, 1e12, link=1e9, network=1e8, node=8, bandwidth=1e11, latency=1e-6)
 JOB = Job(MODEL, 64, MACHINE, STATES["mixed-adam"], 2)
@@ -191,10 +194,51 @@ def test_what_can_not_be_is_refused():
         (JOB, {"experts": 4, "hide": "pairs", "recompute": "full"}, "without recompute of layers"),
         (JOB, {"tensor": 2, "sequence": False}, "need the sequence cut"),
         (JOB._replace(machine=MACHINE._replace(devices=64), batch=64), {"D": 16, "experts": 16}, "the 8 experts"),
+        (JOB._replace(model=PLAIN), {"experts": 4, "hide": "shared"}, "has no experts that every token goes to"),
+        (JOB._replace(model=DENSE, imbalance=2), {}, "imbalance is 2, but qwen2 of 6 blocks has no routed experts"),
         (JOB._replace(imbalance=0.5), {}, "imbalance is 0.5; it must be at least 1"),
     ):
         with pytest.raises(ValueError, match=re.escape(says)):
             Plan(job, **{"D": 4, "K": 1, "M": 4} | knobs)
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "ways", "says"),
+    [
+        (MODEL, 16, {"experts": (3,)}, "experts is 3, which does not divide the 8 experts of a layer"),
+        (MODEL, 4, {"experts": (8,)}, "experts is 8, but of 4 devices with 64 samples no stage has a multiple"),
+        (MODEL, 16, {"hide": ("pairs",), "recompute": ("full",)}, "without recompute of layers (--hide, --recompute)"),
+        (MODEL, 16, {"hide": ("pairs",), "experts": (1,)}, "hide is pairs, but with experts on 1 device there are no"),
+        (PLAIN, 16, {"hide": ("shared",)}, "hide is shared, but qwen3_moe of 6 blocks has no experts that every token"),
+        (DENSE, 16, {"experts": (8,)}, "experts is 8, but qwen2 of 6 blocks has no routed experts"),
+        (DENSE, 16, {"hide": ("pairs",)}, "hide is pairs, but qwen2 of 6 blocks has no routed experts"),
+        (mlp([8] * 9), 4, {"experts": (8,), "tensor": (1, 2)}, "experts is 8, but MLP of 8 layers has no routed"),
+        (MODEL, 4, {"tensor": (8,)}, "groups of 8 devices need that many, and there are 4 (--devices)"),
+    ],
+)
+def test_ways_of_experts_that_can_not_be_are_told_apart(model, devices, ways, says):
+    job = JOB._replace(model=model, machine=MACHINE._replace(devices=devices))
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        Planner(job, SearchSpace()._replace(**ways))
+    assert "sequence" not in str(caught.value)  # they may stay whole, so that they are short is no reason
+
+
+def test_few_devices_may_divide_experts_too():
+    ways = SearchSpace()._replace(schedules=("1f1b",), recompute=("none",))
+    weighed = {
+        devices: {
+            (plan.D * plan.group.tensor, plan.experts.ranks)
+            for plan in Planner(JOB._replace(machine=MACHINE._replace(devices=devices)), ways).plans
+        }
+        for devices in (4, 16, 32)
+    }
+    assert {experts for _, experts in weighed[4]} == {1, 2, 4}
+    assert {experts for _, experts in weighed[16]} == {1, 2, 4, 8}
+    # Of many devices, on fewer than 8 only where a stage has no more.
+    assert {experts for shared, experts in weighed[32] if shared >= 8} == {1, 8}
+    assert {experts for shared, experts in weighed[32] if shared == 4} == {1, 2, 4}
+    only = Planner(JOB._replace(machine=MACHINE._replace(devices=32)), ways._replace(experts=(4,)))
+    assert {plan.experts.ranks for plan in only.plans} == {4}
 
 
 def test_flags_have_the_plan_s_experts():
