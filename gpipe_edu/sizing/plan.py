@@ -385,6 +385,8 @@ class Plan:
             seconds["experts"] = 2 * sum(stage.exposed for stage in total)
             seconds["groups"] -= seconds["experts"]
         found = {name: self.M * each / self.K for name, each in seconds.items()}
+        if self._routed:
+            found["experts"] += self._unpaired
         found |= {"replicas": sum(self.exposed) / self.K, "update": sum(self.update) / self.K}
         return found | {"bubble": max(0.0, self.step - sum(found.values()))}
 

@@ -141,6 +141,9 @@ def test_what_hides_messages_hides_no_more_than_fits():
     after = max(map(sum, zip(ends, two.exposed, two.update, strict=True)))
     assert two.step - after == pytest.approx(2 * 3 * sum(hidden) / 8, rel=1e-9)
     assert two.step > after
+    messages = sum(8 * 2 * stage.exposed for stage in two._stages.total) / 4
+    assert two.parts["experts"] == pytest.approx(messages + two.step - after, rel=1e-9)
+    assert sum(two.parts.values()) == pytest.approx(two.step)
 
 
 def test_bounds_hold_for_mixtures():
