@@ -54,9 +54,9 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   Backwards go in the same groups, but begin with a device's last stage.
 # - **1F1B.** First come some forwards, as many as it takes until the first gradient can
 #   be back. Then come one forward and one backward in turn, and then the backwards that
-#   are left. The number of first forwards may cover only the way to the model's end, or
-#   the way there and back. Both numbers are right here; after the task you will see
-#   what the second one gains.
+#   are left. There may be just enough first forwards for the way to the model's end,
+#   or enough for the way there and back. Either number is accepted; after the task you
+#   will see what the larger one gains.
 
 # %% [markdown]
 # ## Your turn
@@ -169,7 +169,7 @@ plot_lines(Vs, lines, across="V, stages on a device", up="planned makespan (F = 
 # Megatron-LM, device 0 holds V K + K - 1 activations of stages that are 1/V as large.
 # In shares of a whole device that is K + (K - 1) / V, where 1F1B holds K: for K = 4 and
 # V = 2 it is 5.5 instead of 4. Would half the way, K - 1 - k, be enough? Here are both,
-# merged from your rows:
+# each made from the forwards and the backwards of your rows:
 
 
 # %%
@@ -263,5 +263,5 @@ progress()
 # %% [markdown]
 # **Where next:** [exercise 11](exercise_11_backward_in_two.ipynb) fills the rest of the
 # bubble with weight gradients.
-# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) says where M is small
-# because there are many replicas.
+# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) shows when M is small
+# because many replicas share the batch.

@@ -36,8 +36,8 @@ from gpipe_edu.timeline import step_with_fault
 # | **no overlap** | a rank begins nothing while a message that it sends is on its way | send without waiting (`isend`) |
 #
 # Each of them delays all ranks, since micro-batches pass through all of them. Here is a
-# step with a slow rank, simulated with what real profiles have, too: no two ops take
-# quite the same time, and one op, somewhere, takes three times as long.
+# simulated step with a slow rank. As in real profiles, no two ops take quite the same
+# time, and one op somewhere takes three times as long as it should.
 
 # %%
 predict("ex16/who-idles")
@@ -66,15 +66,16 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 # - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
 # - There may be no messages at all. Then only the ops can tell.
 # - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
-# - In an uneven cut one rank has at least two layers more than each of the others,
-#   so 5, 3, 4, 4 is none: 5 is but one more than 4.
+# - In an uneven cut one rank has at least two layers more than each of the others.
+#   So 5, 3, 4, 4 is not an uneven cut: 5 is only one more than 4.
 # - The messages of a slow link, in both directions, take 8 times as long as others.
-# - Without overlap, a rank begins nothing while a message that it sends is on its
-#   way, from its `start` until it is `there`. All other ranks begin something during
-#   some of their messages, at the very `start` of one, for instance.
+# - Without overlap, a rank begins no op while a message that it sends is on its way,
+#   from the message's `start` until it is `there`.
+# - Every other rank begins an op during at least one of its messages, possibly at the
+#   very moment of the `start`.
 # - One layer more or less on one rank is not a fault. Nor is a single op that takes
 #   long.
-# - `layers` is not changed.
+# - Your function must not change `layers`.
 #
 # </details>
 
@@ -90,7 +91,7 @@ def diagnose(timeline, layers: list) -> tuple:
     timeline.spans: (device, op, start, end); `timeline.row(k)` has rank k's, in order
     timeline.messages: (op, source, target, start, end, there); a message is on its link
         from `start` to `end`, and has arrived at `there`
-    layers: how many each rank has, 3 or more
+    layers: each rank's number of them, 3 or more
     """
     ### BEGIN SOLUTION
     K = len(layers)
@@ -122,7 +123,7 @@ def diagnose(timeline, layers: list) -> tuple:
 
 
 # %% [markdown]
-# Try it on the slow rank above, and on one of each other kind:
+# Try it on the slow rank above, and on one example of each of the other faults:
 
 # %%
 print(diagnose(slow, [4, 4, 4, 4]))
@@ -212,7 +213,7 @@ print("layers of 4 ms on each rank:", work, " diagnosis:", diagnose(found, work)
 theirs = ge.diagnose(found, layers=work)
 print(theirs)
 on_your_machine(
-    "Your diagnosis and theirs are the same.",
+    "Your diagnosis is that of `ge.diagnose`.",
     diagnose(found, work) == (theirs.cause, theirs.slowest_stage),
 )
 
