@@ -78,7 +78,7 @@ def test_answers_that_never_end_take_so_much_time_of_a_class_and_no_more(monkeyp
     assert [name for name, outcome in found.items() if outcome.report is None] == names[3:5]
     assert {outcome.why for outcome in found.values() if not outcome.report} == {pool._TOO_LONG.format(seconds=12)}
     assert Wish(()).stalled == 120
-    assert "once a student's have taken 120 seconds in all" in " ".join(GRADING.read_text(encoding="utf-8").split())
+    assert "Once they have taken 120 seconds for one student" in " ".join(GRADING.read_text(encoding="utf-8").split())
 
 
 def test_what_was_disturbed_is_judged_once_more_at_the_end(monkeypatch):

@@ -515,10 +515,10 @@ def test_beside_a_pipeline_only_that_zero_is_weighed_which_some_system_has_there
     assert {zero for cut, _, zero in weighed if not cut} == set(ZERO)
     assert {zero for cut, recipe, zero in weighed if cut and recipe == "1f1b"} == {0, 1}
     assert {zero for cut, recipe, zero in weighed if cut and recipe == "breadth_first"} == {0, 1, 2}
-    assert "(beside a pipeline at most 1, or 2 in breadth_first: more no system of --flags does there)" in str(both)
+    assert "(beside a pipeline at most 1, or 2 in breadth_first: no system of --flags does more there)" in str(both)
     asked = both._replace(zero=(2,))
     assert {plan.zero for plan in Planner(job, asked).plans if plan.K > 1 and plan.D > 1} == {2}
-    assert "(as its authors describe it; beside a pipeline no system of --flags does so but in" in str(asked)
+    assert "as its authors describe it; beside a pipeline, systems of --flags do so only in breadth_first" in str(asked)
     assert "beside a pipeline" not in str(both._replace(zero=(0, 1)))
     # Every system of --flags says the same of such plans.
     for plan in Planner(job, both).plans:
