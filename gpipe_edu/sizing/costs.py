@@ -115,8 +115,9 @@ def exchange(token: float, copies: int, ranks: int, apart: int, nodes: int, once
     of each token's `token` bytes to experts anywhere, its own among them.
 
     Of these, (g-1)/R pass a link within a node of g, and (R-g)/R the network, both at a time. once: a token passes to a
-    node once, and is copied there for each of its experts (DeepEP, of DeepSeek-V3); it goes to N (1 - (1-1/N)^copies)
-    of N nodes on average, and to `nodes` of them at most, unless that is 0.
+    node once, and there to a device once, whatever experts it has there (DeepEP, of DeepSeek-V3: `is_token_in_rank` in
+    `csrc/kernels/intranode.cu` of v1.2.1); of n places it reaches n (1 - (1-1/n)^copies) on average, and of nodes at
+    most `nodes`, unless that is 0.
     """
     if ranks == 1:
         return 0.0
@@ -124,8 +125,10 @@ def exchange(token: float, copies: int, ranks: int, apart: int, nodes: int, once
     there = ranks / within
     near, far = copies * (within - 1) / ranks, copies * (ranks - within) / ranks
     if once:
-        reached = there * (1 - (1 - 1 / there) ** copies)
-        near, far = copies * (within - 1) / within, (min(reached, nodes) if nodes else reached) * (there - 1) / there
+        most = min(nodes or there, there)
+        reached, devices = there * (1 - (1 - 1 / there) ** copies), most * within
+        near = devices * (1 - (1 - 1 / devices) ** copies) * (within - 1) / within
+        far = min(reached, most) * (there - 1) / there
     outside = machine.network or machine.link
     seconds = max(near * token / machine.link if machine.link else 0.0, far * token / outside if outside else 0.0)
     return seconds + machine.latency * (within - 1 + there - 1)

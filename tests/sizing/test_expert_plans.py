@@ -86,15 +86,22 @@ def test_routed_tokens_are_stored_once_for_each_of_their_experts():
 def test_messages_with_experts_are_what_every_token_sends():
     """Token by token: each is sent to random experts, and what passes links and network is counted for one device."""
     draw, samples, machine = random.Random(3), 20_000, MACHINE._replace(latency=0.0)
-    for ranks, apart, once, nodes in ((8, 1, False, 0), (16, 1, False, 0), (16, 2, True, 0), (16, 1, True, 0)):
+    for ranks, apart, once, nodes in (
+        (8, 1, False, 0),
+        (8, 1, True, 0),
+        (16, 1, False, 0),
+        (16, 2, True, 0),
+        (16, 1, True, 0),
+    ):
         node = machine.node // apart
         near = far = 0
         for _ in range(samples):
             goes = [draw.randrange(ranks) for _ in range(4)]
             away = [rank for rank in goes if rank // node]
             far += len({rank // node for rank in away}) if once else len(away)
-            # Once in a node, a copy passes a link unless it is for the device where it arrives, as far from 0 as here.
-            near += sum(rank % node > 0 for rank in goes) if once else sum(0 < rank < node for rank in goes)
+            # Once in a node, a token passes a link to each of its devices there, but not to that where it arrives, which
+            # is as far from 0 as here.
+            near += sum(rank % node > 0 for rank in {*goes}) if once else sum(0 < rank < node for rank in goes)
         expected = max(near / samples * 100 / machine.link, far / samples * 100 / machine.network)
         assert costs.exchange(100, 4, ranks, apart, nodes, once, machine) == pytest.approx(expected, rel=0.03)
     assert costs.exchange(100, 4, 1, 1, 0, False, machine) == 0
