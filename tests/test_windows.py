@@ -82,7 +82,7 @@ def test_an_answer_that_takes_memory_without_end_is_told_so(run):
 
         def clock(K, M):
             kept = []
-            while True: kept.append([len(kept)])
+            while True: kept.append([len(kept)] * 1000)
         try:
             check("ex02/clock", clock)
         except NotYet:
