@@ -14,7 +14,7 @@ import urllib.request
 
 import nbformat
 
-from gpipe_edu.course.commands.set_up import prepare
+from gpipe_edu.course.commands.set_up import SLOW_KERNEL, prepare
 from tests import ports, preloaded
 from tests.processes import PATIENCE
 
@@ -57,6 +57,7 @@ def jupyter(folder):
         "--LabApp.expose_app_in_browser=True",
         "--LabApp.extension_manager=readonly",
         "--JupyterNotebookApp.expose_app_in_browser=True",
+        SLOW_KERNEL,
     ]
     environment = dict(os.environ)
     prepare(environment)

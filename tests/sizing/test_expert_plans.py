@@ -99,8 +99,8 @@ def test_messages_with_experts_are_what_every_token_sends():
             goes = [draw.randrange(ranks) for _ in range(4)]
             away = [rank for rank in goes if rank // node]
             far += len({rank // node for rank in away}) if once else len(away)
-            # Once in a node, a token passes a link to each of its devices there, except the one where it arrives, which is
-            # as far from 0 as here.
+            # Once in a node, a token passes a link to each of its devices there, except the one where it arrives: that
+            # one is as far from 0 as here.
             near += sum(rank % node > 0 for rank in {*goes}) if once else sum(0 < rank < node for rank in goes)
         expected = max(near / samples * 100 / machine.link, far / samples * 100 / machine.network)
         assert costs.exchange(100, 4, ranks, apart, nodes, once, machine) == pytest.approx(expected, rel=0.03)

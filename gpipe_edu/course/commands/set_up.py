@@ -31,6 +31,10 @@ Folder = Annotated[
 
 FIRST: Final = "/lab/tree/notebooks/00_start_here.ipynb"
 
+SLOW_KERNEL: Final = "--MappingKernelManager.kernel_info_timeout=600"
+"""Seconds that a kernel may take to answer first. After the server's own 60, a busy laptop's kernel counts as dead, and
+cells wait for ever."""
+
 
 def run(
     context: typer.Context,
@@ -53,6 +57,7 @@ def run(
                 f"--ServerApp.root_dir={folder.resolve()}",
                 f"--port={port}",
                 f"--LabApp.default_url={FIRST}",
+                SLOW_KERNEL,
                 *_root(),
                 *context.args,
             ]
