@@ -127,7 +127,7 @@ def test_a_save_waits_for_one_on_its_way_and_the_reader_is_asked_nothing(lab):
     page.evaluate(SAVES_TWICE)
     until(lambda: page.wait_for_timeout(50) or late)
     page.wait_for_timeout(1000)  # for a second save, which must not begin
-    assert asked == ["GET", "PUT"]
+    assert asked.count("PUT") == 1, asked  # a GET may be the file browser's, which follows a notebook that was opened
     route, answer = late[0]
     route.fulfill(response=answer)
     page.wait_for_function("() => window.bothSaved")
