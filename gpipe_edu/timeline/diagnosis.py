@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -23,7 +24,7 @@ from gpipe_edu.schedule import Op, Schedule, recipes
 from gpipe_edu.split import balance_by_cost
 
 from .simulate import run
-from .timeline import Span, Timeline
+from .timeline import Exchange, Span, Timeline
 
 _WORTH: Final = 0.01
 """The least share of the step that is worth a sentence."""
@@ -62,6 +63,9 @@ class Diagnosis:
     micro_batches: how many times the median each one takes, on every stage; all 1 if that is no more than chance.
     between: the median time between steps in which no device runs an op, 0 if no step came with what was before it.
     late: by how much messages come late, the median for each source and target device where one was waited for.
+    exchange, exposed: shares of the ops' time in which experts exchange tokens, and in which their device then computes
+    nothing, and does not wait for the busiest one. imbalance: how many times the mean the busiest device of a stage
+    gets, most of all stages; 1 if nothing tells.
     shorter: the schedule that would be shortest at these costs and in this memory, None if this is.
     shorter_makespan: its step.
     findings: what would make the step shorter, the largest gain first; each is worth 1 % of the step or more.
@@ -84,6 +88,9 @@ class Diagnosis:
     micro_batches: tuple[float, ...]
     between: float
     late: Mapping[tuple[int, int], float]
+    exchange: float
+    exposed: float
+    imbalance: float
     shorter: Schedule | None
     shorter_makespan: float
     headline: str
@@ -111,16 +118,22 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
     planned = run_of.length(schedule)
     on_time = run_of.length(schedule, run_of.late)
     pieces = _pieces(layers, schedule.stages)
-    balance, balanced = run_of.balanced(pieces)
+    experts = _Experts.of(run_of)
+    even = run_of.less(experts.uneven)  # a stage is no slower for what its experts' imbalance takes
+    balance, balanced = even.balanced(pieces)
     shorter, shorter_makespan, own = run_of.shorter()
-    slow = run_of.slowest(pieces, layers is not None)
+    slow = even.slowest(pieces, layers is not None)
+    evenly = even.length(schedule)
+    hidden = run_of.less(experts.exposed).length(schedule)
     words = _Words(run_of, makespan)
     bubble, planned_bubble = median(step.bubble_fraction for step in steps), run_of.bubble(schedule, planned)
     pause = _Pauses.of(steps, schedule, run_of.duration)
     findings = [
         Gain(pause.gain, words.pause(pause)),
-        Gain(planned - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
+        Gain(evenly - min(balanced, slow.mended or balanced), words.cut(slow, balance, balanced, layers)),
         Gain(on_time - planned, words.messages(on_time, planned)),
+        Gain(planned - hidden, words.exchange(experts, hidden, planned)),
+        Gain(planned - evenly, words.imbalance(experts, evenly, planned)),
     ]
     if max(run_of.times) > min(run_of.times):
         packed, ordered, order = run_of.packed()
@@ -143,6 +156,9 @@ def diagnose(timeline: Timeline | Sequence[Timeline], *, layers: Sequence[int] |
         micro_batches=run_of.times,
         between=pause.idle,
         late=run_of.late,
+        exchange=experts.share,
+        exposed=experts.exposed_share,
+        imbalance=experts.imbalance,
         shorter=shorter,
         shorter_makespan=shorter_makespan,
         headline=words.bubble(bubble, planned_bubble, planned),
@@ -299,6 +315,12 @@ class _Measured:
     def duration(self, op: Op) -> float:
         """How long such an op takes."""
         return self.cost[op.kind, op.stage] * self.times[op.micro_batch]
+
+    def less(self, times: Mapping[tuple[str, int], float]) -> _Measured:
+        """The same run, had ops of a kind and stage taken so much less."""
+        found = copy(self)
+        found.cost = {key: max(0.0, cost - times.get(key, 0.0)) for key, cost in self.cost.items()}
+        return found
 
     def length(self, schedule: Schedule, late: Mapping[tuple[int, int], float] | None = None) -> float:
         """How long a step by this order takes."""
@@ -463,6 +485,36 @@ class _Pauses(NamedTuple):
         return cls(idle, last, own[last], median(others or own), max(idle, late[last]))
 
 
+class _Experts(NamedTuple):
+    """What ops spend in exchanges among experts, in the median of each kind and stage. exposed, uneven: as in an
+    `Exchange`. share, exposed_share: of all ops' time, by these medians. stage, imbalance: the stage where a device
+    gets most beyond the mean, and how many times the mean."""
+
+    exposed: Mapping[tuple[str, int], float]
+    uneven: Mapping[tuple[str, int], float]
+    share: float
+    exposed_share: float
+    stage: int
+    imbalance: float
+
+    @classmethod
+    def of(cls, run_of: _Measured) -> _Experts:
+        spent: dict[tuple[str, int], list[Exchange]] = defaultdict(list)
+        for step in run_of.steps:
+            for span in step.spans:
+                spent[span.op.kind, span.op.stage].append(step.exchanges.get(span.op, Exchange(0, 0, 0, 0, 0)))
+        times = [(times, stage) for step in run_of.steps for stage, times in step.imbalances.items()]
+        stages = {stage for _, stage in times}
+        medians = ((median(one for one, of in times if of == stage), stage) for stage in stages)
+        imbalance, stage = max(medians, default=(1.0, 0))
+        time, exposed, uneven = (
+            {key: median(one[part] for one in of) for key, of in spent.items()} for part in range(3)
+        )
+        busy = sum(run_of.cost[key] * len(of) for key, of in spent.items()) or 1.0
+        share, bare = (sum(of[key] * len(spent[key]) for key in spent) / busy for of in (time, exposed))
+        return cls(exposed, uneven, share, bare, stage, imbalance)
+
+
 class _Words:
     """The sentences, each with how sure it is."""
 
@@ -589,6 +641,25 @@ class _Words:
         return (
             f"Device {source} is slow to send: after an op whose message device {target} waits for, it begins nothing "
             f"for {self._time(time)} in the median, though it lacks nothing (others: {self._time(others)})"
+        )
+
+    def exchange(self, found: _Experts, hidden: float, planned: float) -> str:
+        """What experts' messages take, and what could hide them."""
+        return (
+            f"The exchange between experts (each all-to-all counts as one) takes {found.share:.1%} of the ops' time, "
+            f"and {found.exposed_share:.1%} is exposed: their device computes nothing meanwhile. Hidden "
+            f"altogether, it would leave a step of {self._time(hidden)}, not {self._time(planned)}; another "
+            "micro-batch's work can hide it, as in a combined 1F1B, or experts on fewer or nearer devices make it "
+            "shorter."
+        )
+
+    def imbalance(self, found: _Experts, even: float, planned: float) -> str:
+        """The experts that get most."""
+        return (
+            f"Experts are not used evenly: on stage {found.stage} the busiest device gets {found.imbalance:.2f} times "
+            f"the mean, and others wait for it. If all got as much, this order would take {self._time(even)}, not "
+            f"{self._time(planned)}: a balancing loss or bias in the router, or a limit to what an expert takes, "
+            "evens them out."
         )
 
     def pause(self, found: _Pauses) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -63,13 +63,28 @@ class Pause(NamedTuple):
     ready: tuple[float, ...]
 
 
+class Exchange(NamedTuple):
+    """What an op's exchange of tokens took, among the devices that share its layers' experts.
+
+    time: all of it. exposed: of it, while its device computed nothing, and did not wait for the device whose experts
+    got most. uneven: how much shorter the op would be if all experts got equally much. mean, most: how many numbers a
+    device got in the mean, and the one that got most of those measured; 0 if nothing tells.
+    """
+
+    time: float
+    exposed: float
+    uneven: float
+    mean: float
+    most: float
+
+
 class Timeline:
     """`Timeline(spans, devices)`: the spans of one step on `devices` devices, in order of their start. Immutable.
 
     source is a key of `SOURCES`; unit is "s" for seconds or "" for cost units; send is the latency that was planned
     between devices; messages are those that kept a link busy, at most one for an op. notes say how it was measured
     elsewhere, and what makes it doubtful. pairs ran as one block, whose outputs left together. pause: what came before
-    the step, None if that is not known.
+    the step, None if that is not known. exchanges: those among experts, of each op that is known to have had one.
 
     Raises ValueError for no spans, an unknown source, a span of a device that does not exist, or one that ends before
     it starts.
@@ -88,6 +103,7 @@ class Timeline:
         notes: Iterable[str] = (),
         pairs: Iterable[Pair] = (),
         pause: Pause | None = None,
+        exchanges: Mapping[Op, Exchange] | None = None,
     ) -> None:
         spans = tuple(spans) if isinstance(spans, Iterable) else (spans,)
         if not all(isinstance(span, Span) for span in spans):
@@ -97,7 +113,7 @@ class Timeline:
         self.devices = whole("devices", devices, 1)
         self.name, self.source, self.unit, self.send = name, source, unit, send
         self.messages, self.notes, self.pairs = tuple(messages), tuple(notes), frozenset(pairs)
-        self.pause = pause
+        self.pause, self.exchanges = pause, dict(exchanges or {})
         if source not in SOURCES:
             raise ValueError(f"Timeline source is {source!r}; it must be one of {', '.join(SOURCES)}")
         if unit not in UNITS:
@@ -110,7 +126,8 @@ class Timeline:
 
     def with_name(self, name: str, notes: Iterable[str] | None = None) -> Timeline:
         """The same timeline under another name, which is its title in a picture; notes: new ones, if given."""
-        about: dict[str, Any] = {name: getattr(self, name) for name in ("source", "unit", "send", "pairs", "pause")}
+        names = ("source", "unit", "send", "pairs", "pause", "exchanges")
+        about: dict[str, Any] = {name: getattr(self, name) for name in names}
         kept = self.notes if notes is None else notes
         return Timeline(self.spans, self.devices, name=name, messages=self.messages, notes=kept, **about)
 
@@ -153,6 +170,15 @@ class Timeline:
         """The share of all device time that is idle: sum of idle / (devices * makespan); 0 for a makespan of 0."""
         total = self.devices * self.makespan
         return sum(self.idle(device) for device in range(self.devices)) / total if total else 0.0
+
+    @cached_property
+    def imbalances(self) -> dict[int, float]:
+        """For each stage whose exchanges tell: how many times the mean the device got whose experts got most."""
+        got: dict[int, tuple[float, float]] = {}
+        for op, one in self.exchanges.items():
+            most, mean = got.get(op.stage, (0.0, 0.0))
+            got[op.stage] = most + one.most, mean + one.mean
+        return {stage: most / mean for stage, (most, mean) in sorted(got.items()) if mean}
 
     @cached_property
     def in_flight(self) -> list[list[tuple[float, int]]]:

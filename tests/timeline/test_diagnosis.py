@@ -8,6 +8,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.schedule import Op, recipes
 from gpipe_edu.timeline import Span, Timeline, replay, step_with_fault
+from gpipe_edu.timeline.timeline import Exchange
 from tests.recipes import small_schedules
 
 SCHEDULES = (ge.one_f_one_b(4, 8), ge.gpipe(5, 6))
@@ -330,3 +331,49 @@ def test_time_that_the_sender_takes_is_the_senders_and_not_the_links(schedule):
         text = str(ge.diagnose(with_messages(schedule, slow, sender=False)))
         assert f"Messages are late, most of all from device {slow[0]} to {slow[1]}, by 1.5 in the median" in text, slow
         assert "slow to send" not in text
+
+
+def with_exchanges(schedule, costs, exchanges):
+    """A simulated step as if it had been measured. exchanges: of an op, given its kind and stage."""
+    step = ge.simulate(schedule, costs)
+    found = {span.op: one for span in step.spans if (one := exchanges(span.op.kind, span.op.stage))}
+    return Timeline(step.spans, step.devices, source="measured", unit="s", exchanges=found)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule.name)
+def test_what_exchanges_cost_is_what_the_step_is_longer_than_without(schedule):
+    K = schedule.devices
+    part = {"F": 1.0, "B": 3.0}
+    step = with_exchanges(
+        schedule, ge.Costs(F=4, B=8), lambda kind, _: Exchange(part[kind] + 0.5, part[kind], 0, 100, 100)
+    )
+    without = ge.simulate(schedule, ge.Costs(F=3, B=5))
+    found = ge.diagnose(step)
+    assert (found.exchange, found.exposed, found.imbalance) == pytest.approx((5 / 12, 4 / 12, 1))
+    [told] = [one for one in found.findings if "exchange between experts" in one.sentence]
+    assert told.gain == pytest.approx(step.makespan - without.makespan)
+    assert "takes 41.7% of the ops' time, and 33.3% is exposed" in told.sentence
+    assert f"a step of {without.makespan:.3g} s, not {step.makespan:.3g} s" in told.sentence
+    assert not any("Messages are late" in one.sentence or "slowest" in one.sentence for one in found.findings)
+
+    more = [1.5 if k == 1 else 0.0 for k in range(K)]
+    costs = ge.Costs(F=[4 + one for one in more], B=[8 + 2 * one for one in more])
+    part = {"F": 1, "B": 2}
+    step = with_exchanges(
+        schedule, costs, lambda kind, k: Exchange(0, 0, more[k] * part[kind], 100, 160 if k == 1 else 100)
+    )
+    found = ge.diagnose(step)
+    assert found.imbalance == pytest.approx(1.6)
+    [told] = [one for one in found.findings if "not used evenly" in one.sentence]
+    assert told.gain == pytest.approx(step.makespan - ge.simulate(schedule, ge.Costs(F=4, B=8)).makespan)
+    assert "on stage 1 the busiest device gets 1.60 times the mean" in told.sentence
+    # Stage 1 takes longer than others for its experts' imbalance, and for nothing else.
+    assert not any("slowest" in one.sentence or "exchange" in one.sentence for one in found.findings)
+
+
+def test_without_an_exchange_no_expert_is_blamed():
+    for seed in range(3):
+        for fault in ({}, {"slow_rank": 1}, {"slow_link": 1}, {"stumbles": Op("F", 5, 0)}):
+            found = ge.diagnose(step_with_fault(ge.one_f_one_b(4, 8), [4] * 4, seed=seed, **fault))
+            assert (found.exchange, found.exposed, found.imbalance) == (0, 0, 1)
+            assert "experts" not in found.headline + "".join(one.sentence for one in found.findings)

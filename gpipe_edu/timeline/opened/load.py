@@ -18,6 +18,7 @@ from gpipe_edu.schedule.reading import looks_like_schedule, parse_any
 
 from .. import trace
 from ..timeline import Timeline
+from .compared import said_of_exchanges
 from .jobs import job_of_object, job_of_text
 from .pp_timer import SECONDS, Timed, in_pipelines, looks_like_timer, read_timer
 from .ranks import Profile, Rank, Together, lacking, pipelines, rank_of, said_of, whole_steps
@@ -434,7 +435,7 @@ def _chosen(
     said_of_step, noted = [], []
     for index, one in enumerate(steps):
         which = f"{len(steps)} whole steps; this is step {index}" if len(steps) > 1 else "one whole step"
-        told = (*said, which, *filter(None, [others]))
+        told = (*said, which, *filter(None, [others, said_of_exchanges(one.timeline)]))
         name = "; ".join([one.timeline.name, *(doubt.partition(":")[0] for doubt in (*doubts, *one.doubts))])
         noted.append(one.timeline.with_name(name, notes=(*told, *doubts, *one.doubts)))
         said_of_step.append(told)

@@ -15,6 +15,7 @@ from gpipe_edu.schedule import Op, Schedule
 
 from ..timeline import Message, Pause, Span, Timeline
 from ..trace import MOST
+from .compared import compare_ranks
 from .op_names import Named, Transfer
 from .recording import KERNELS, MARKS, OPERATIONS, Recording
 from .steps import Step, steps_of
@@ -141,7 +142,18 @@ def pipelines(profiles: Sequence[Profile]) -> list[list[Rank]]:
         found.append(sorted(ranks, key=lambda rank: min(rank.stages)))
         if not group:
             _expect_one_pipeline(found[-1])
+    _compare([rank for ranks in found for rank in ranks])
     return found
+
+
+def _compare(ranks: Sequence[Rank]) -> None:
+    """Let each step know its exchanges: who got most of a stage's tokens shows only among ranks of all pipelines."""
+    given = [
+        [{each.op: each.exchanged for each in step.ops if each.exchanged} for step in rank.steps] for rank in ranks
+    ]
+    for rank, found in zip(ranks, compare_ranks(given), strict=True):
+        for step, exchanges in zip(rank.steps, found, strict=True):
+            step.exchanges = exchanges
 
 
 def _expect_one_pipeline(ranks: Sequence[Rank]) -> None:
@@ -282,7 +294,13 @@ def _timeline(row: Sequence[Step], name: str, unit: float) -> Together:
         for message in _messages(row, shifts)
     ]
     pause = None if apart else _pause(row, unit)
-    timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", messages=sent, pause=pause)
+    exchanges = {
+        op: one._replace(time=one.time * unit, exposed=one.exposed * unit, uneven=one.uneven * unit)
+        for step in row
+        for op, one in step.exchanges.items()
+    }
+    about: dict[str, Any] = {"messages": sent, "pause": pause, "exchanges": exchanges}
+    timeline = Timeline(spans, len(row), name=name, source="measured", unit="s", **about)
     return Together(timeline, (*doubts, *_overlapping(timeline)), apart)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from gpipe_edu.base.bounded import TooMuchError
 from gpipe_edu.schedule.op import MOST_MICRO_BATCHES, MOST_STAGES
 
+from .exchanges import CALLS, ENDS, Call, Exchanged, exchanged, merged, sizes_of_call, sizes_of_kernel, with_ends
 from .op_names import ONE_BY_ONE, Named, Transfer, ops_of, transfer_of
 from .trace_file import TraceFile, distributed_info
 
@@ -71,6 +72,7 @@ class TimedOp(NamedTuple):
     end: float
     mark: float
     thread: Any
+    exchanged: Exchanged | None = None
 
 
 class TimedTransfer(NamedTuple):
@@ -90,7 +92,8 @@ class _Mark(NamedTuple):
 
 
 class _Kernel(NamedTuple):
-    """message: whether it only sends or receives. single: whether from one rank to another."""
+    """message: whether it only sends or receives. single: whether from one rank to another. sizes: of an exchange, how
+    many numbers it sent and received."""
 
     correlation: int
     start: float
@@ -98,6 +101,7 @@ class _Kernel(NamedTuple):
     message: bool
     single: bool
     stream: Any
+    sizes: tuple[int, int] | None
 
 
 class _Intervals:
@@ -119,11 +123,26 @@ class _Intervals:
 
     def within(self, start: float, end: float) -> tuple[float, float] | None:
         """From the start of the first that begins within this time to the last end of those; None if none does."""
-        first, behind = bisect_left(self.starts, start), bisect_left(self.starts, end)
+        first, behind = self._begun(start, end)
+        return (self.starts[first], max(self.ends[first:behind])) if first < behind else None
+
+    def begun(self, start: float, end: float) -> Iterator[tuple[float, float]]:
+        """All that begin within this time."""
+        first, behind = self._begun(start, end)
+        return zip(self.starts[first:behind], self.ends[first:behind], strict=True)
+
+    def during(self, start: float, end: float) -> Iterator[tuple[float, float]]:
+        """All that are under way in this time, if no two overlap."""
+        first, behind = self._begun(start, end, bisect_right(self.ends, start))
+        return zip(self.starts[first:behind], self.ends[first:behind], strict=True)
+
+    def _begun(self, start: float, end: float, first: int | None = None) -> tuple[int, int]:
+        first = bisect_left(self.starts, start) if first is None else first
+        behind = bisect_left(self.starts, end)
         self._asked += behind - first
         if self._asked > _MOST_ASKED + _OFTEN * len(self.starts):
             raise _OverlapError
-        return (self.starts[first], max(self.ends[first:behind])) if first < behind else None
+        return first, behind
 
 
 class _OverlapError(Exception):
@@ -142,6 +161,8 @@ class _Process:
         self.receives: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.sends: dict[Any, _Intervals] = defaultdict(_Intervals)
         self.waited: dict[Any, list[float]] = defaultdict(list)
+        self.exchanges: list[Call] = []
+        self.exchange_ends: list[tuple[float, float]] = []
         self.launches: dict[int, tuple[float, Any]] = {}
         self.kernels: list[_Kernel] = []
 
@@ -225,8 +246,9 @@ class _Sorter:
             self.gpu = True
             correlation = _correlation(event)
             if category == "kernel" and correlation is not None:
-                called = name.lower()
-                kernel = _Kernel(correlation, start, start + length, "nccl" in called, "sendrecv" in called, thread)
+                called, sizes = name.lower(), sizes_of_kernel(name, event.get("args"))
+                message, single = ("nccl" in called, "sendrecv" in called) if sizes is None else (False, False)
+                kernel = _Kernel(correlation, start, start + length, message, single, thread, sizes)
                 self._kernels.append((kernel, self._last))
             return
         if category == "cpu_op":
@@ -235,6 +257,9 @@ class _Sorter:
                 process.receives[thread].add(start, length)
             elif name.startswith(_SENDS):
                 process.sends[thread].add(start, length)
+            elif name.startswith(CALLS):
+                sizes = sizes_of_call(event.get("args"))
+                process.exchanges.append(Call(start, start + length, *sizes, thread))
             elif not name.startswith(_MESSAGES):
                 process.operations[thread].add(start, length)
                 if name.startswith(_AUTOGRAD):
@@ -253,6 +278,8 @@ class _Sorter:
             self._process(event, thread).marks.append(_Mark(start, round(start + length, 3), thread, intern(name)))
         elif name.startswith(ONE_BY_ONE):
             self.one_by_one = name
+        elif name == ENDS:  # on a thread of gloo's own
+            self._process(event, thread).exchange_ends.append((start, start + length))
         elif name.startswith(_WAITS):
             self._process(event, thread).waited[thread].append(round(start + length, 3))
         elif transfer_of(name):
@@ -344,6 +371,10 @@ def _by_worker(process: _Process, found: Recording) -> Iterator[Recording]:
 
 
 def _by_operations(process: _Process) -> Iterator[TimedOp]:
+    calls: dict[Any, list[Call]] = defaultdict(list)
+    for call in with_ends(process.exchanges, process.exchange_ends):
+        calls[call.thread].append(call)
+    began = {thread: [call.start for call in mine] for thread, mine in calls.items()}
     for mark in process.marks:
         operations, receives = process.operations[mark.thread], process.receives[mark.thread]
         waited = process.waited.get(mark.thread)
@@ -353,7 +384,11 @@ def _by_operations(process: _Process) -> Iterator[TimedOp]:
             if waited:
                 sent = process.sends[mark.thread].within(inside[1] if inside else start, end)
                 inside = _without_waits(start, sent[0] if sent else end, inside, waited)
-            yield TimedOp(op, *(inside or (end, end)), mark.start, mark.thread)
+            first, last = inside or (end, end)
+            here = began.get(mark.thread, [])
+            mine = calls[mark.thread][bisect_left(here, start) : bisect_left(here, end)] if here else []
+            last = max([last, *(min(call.end, end) for call in mine)])
+            yield TimedOp(op, first, last, mark.start, mark.thread, exchanged(mine, first, last, operations.begun))
 
 
 def _without_waits(
@@ -394,6 +429,7 @@ def _by_kernels(process: _Process) -> Iterator[TimedOp]:
     parts = [(*part, mark) for mark in process.marks for part in _parts(mark, everywhere)]
     found: list[list[tuple[float, float]]] = [[] for _ in parts]
     messages: list[list[tuple[float, float]]] = [[] for _ in parts]
+    calls: list[list[Call]] = [[] for _ in parts]
     threads: dict[Any, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
         threads[part[3].thread].append(number)
@@ -417,16 +453,21 @@ def _by_kernels(process: _Process) -> Iterator[TimedOp]:
         if len(within) > 1:
             one, other = (parts[number][3].name for number in within[:2])
             within = [number for number in within if parts[number][3].thread == worker_of.get(kernel.stream)]
-            if not within:
+            if not within and kernel.sizes is None:
                 raise Unreadable("two-ops-at-once", one=one, other=other)
         for number in within:
             found[number].append((kernel.start, kernel.end))
+            if kernel.sizes is not None:
+                calls[number].append(Call(kernel.start, kernel.end, *kernel.sizes))
     if not any(found):
         raise Unreadable("no-kernels", op=process.marks[0].name)
     before = min(start for inside in found for start, _ in inside)
-    for (op, _, _, mark), inside, sent in zip(parts, found, messages, strict=True):
+    computed = _Intervals()
+    for start, end in merged((kernel.start, kernel.end) for kernel in work if kernel.sizes is None):
+        computed.add(start, end - start)
+    for (op, _, _, mark), inside, sent, mine in zip(parts, found, messages, calls, strict=True):
         start, end = _from_its_message(inside, sent) if inside else (before, before)
-        yield TimedOp(op, start, end, mark.start, mark.thread)
+        yield TimedOp(op, start, end, mark.start, mark.thread, exchanged(mine, start, end, computed.during))
         before = end
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from gpipe_edu.schedule import Op
 from gpipe_edu.schedule.op import FINISHES
 
+from ..timeline import Exchange
+from .exchanges import Exchanged
 from .op_names import Named
 from .recording import TimedOp, TimedTransfer
 
@@ -24,13 +26,15 @@ class PlacedOp(NamedTuple):
     op: Op
     start: float
     end: float
+    exchanged: Exchanged | None = None
 
 
 class Step:
     """`Step(ops, transfers)`: what one rank ran in one step, in the order in which its host ran it.
 
     again: the op that came once more while micro-batches were in flight, and so ended it; None if none did. ready: when
-    its host turned to its first op, be it to wait. before: the rank's step before it, None if there is none.
+    its host turned to its first op, be it to wait. before: the rank's step before it, None if there is none. exchanges:
+    of its ops, in microseconds, as `compare_ranks` knows them of all ranks.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Step:
     ) -> None:
         self.ops, self.transfers, self.again = tuple(ops), tuple(transfers), again
         self.ready, self.before = ready, before
+        self.exchanges: dict[Op, Exchange] = {}
 
     @cached_property
     def start(self) -> float:
@@ -97,7 +102,7 @@ def steps_of(ops: Iterable[TimedOp], transfers: Sequence[TimedTransfer], place: 
             in_flight.add(op[1:])
         elif op.kind in FINISHES:
             in_flight.discard(op[1:])
-        runs[-1].append((PlacedOp(op, timed.start, timed.end), timed.mark))
+        runs[-1].append((PlacedOp(op, timed.start, timed.end, timed.exchanged), timed.mark))
     firsts, lasts = [run[0][1] for run in runs], [run[-1][1] for run in runs]
     sent: list[list[TimedTransfer]] = [[] for _ in runs]
     for one in transfers:
