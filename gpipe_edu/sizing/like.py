@@ -21,9 +21,12 @@ from gpipe_edu.split.megatron_layout import balance_of_layout
 
 from . import hugging_face
 from .hugging_face import MOST_BLOCKS
+from .hugging_face_experts import MOST_EXPERTS
 from .job import Job
+from .like_experts import SIZES, give_experts, read_pattern
 from .model import Model, transformer, with_ends, without_ends
 from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan, stages_per_device
+from .stages import HIDES
 from .systems import systems
 from .told_words import BARE, words_of
 
@@ -31,18 +34,19 @@ MOST_COUNT: Final = 10**9
 """Of samples, tokens or numbers."""
 
 _MOST: Final = {
-    **dict.fromkeys(("K", "tensor", "context"), 4096),
+    **dict.fromkeys(("K", "tensor", "context", "experts", "expert_tensor"), 4096),
     **dict.fromkeys(("M", "replicas", "shards", "samples", "model.heads"), 65_536),
     "V": 1024,
     "batch": 10**7,
     "model.blocks": MOST_BLOCKS,
-    "model.width": 10**7,
+    **dict.fromkeys(("model.width", "model.expert_hidden", "model.shared_hidden"), 10**7),
+    "model.experts": MOST_EXPERTS,
 }
 """What each of these may be at most: what is larger is a slip, and takes hours to plan."""
 
 _MAY_BE_NONE: Final = (
     *("shards", "batch", "batch_tokens", "local_batch", "zero", "recompute_layers"),
-    *("first_less", "last_less", "first_blocks", "last_blocks"),
+    *("first_less", "last_less", "first_blocks", "last_blocks", "model.experts"),
 )
 """Knobs that may be 0 or, where a system then finds the number itself, -1."""
 
@@ -111,6 +115,13 @@ def plan_like(like: Like, job: Job) -> Plan:
     if knobs["system"] == "torchtitan" and (zero or knobs.get("shards", 1) > 1):
         # Beside a pipeline it reduces a stage once, whatever is said of its weights; without one it gathers them again.
         zero = (2 if schedule == "breadth_first" else 1) if K > 1 else zero or 3
+    mine = _experts(knobs, tensor) if job.model.routed else {"experts": knobs.get("experts", 1)}
+    each, there = mine["experts"] * mine.get("expert_tensor", 1), D * tensor * context
+    if there % each:
+        raise ValueError(
+            f"experts take {plural(each, 'device')} of a stage; with {plural(K, 'stage')} a stage has {there} of "
+            f"{job.machine.devices} devices (--devices), which is no multiple"
+        )
     return Plan(
         *(job, D, K, M, _recompute(knobs, balance or (len(job.model.layers),))),
         schedule=schedule,
@@ -120,7 +131,15 @@ def plan_like(like: Like, job: Job) -> Plan:
         sequence=knobs.get("sequence", knobs["system"] == "torchtitan") or tensor == 1,
         context=context,
         balance=balance,
+        **mine,
     )
+
+
+def _experts(knobs: dict[str, Any], tensor: int) -> dict[str, Any]:
+    """Megatron-LM's experts are in tensor groups unless it is told otherwise."""
+    alone = tensor if knobs["system"] == "megatron" else 1
+    found = {"experts": knobs.get("experts", 1), "expert_tensor": knobs.get("expert_tensor", alone)}
+    return found | {"hide": knobs.get("hide", "none"), "once": knobs.get("once", False)}
 
 
 def turned(plan: Plan) -> Iterator[tuple[str, Plan]]:
@@ -129,6 +148,8 @@ def turned(plan: Plan) -> Iterator[tuple[str, Plan]]:
     tensor, sequence, context = plan.group
     mine: dict[str, Any] = {"D": plan.D, "K": plan.K, "M": plan.M, "recompute": plan.recompute, "zero": plan.zero}
     mine |= {"schedule": plan.recipe, "V": plan.V, "tensor": tensor, "sequence": sequence, "context": context}
+    experts, expert_tensor, hide, once = plan.experts
+    mine |= {"experts": experts, "expert_tensor": expert_tensor, "hide": hide, "once": once}
     for words, change in _changes(plan, mine):
         # Other stages, or stages with other costs, are cut anew.
         balance = None if change.keys() & {"K", "V", "tensor", "context", "balance"} else plan.balance
@@ -151,6 +172,10 @@ def _changes(plan: Plan, mine: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
             yield f"{name}={mine[name] * 2}, D={plan.D // 2}", {name: mine[name] * 2, "D": plan.D // 2}
         if mine[name] % 2 == 0:
             yield f"{name}={mine[name] // 2}, D={plan.D * 2}", {name: mine[name] // 2, "D": plan.D * 2}
+    if plan.job.model.routed:
+        yield from ((f"experts={count}", {"experts": count}) for count in (mine["experts"] * 2, mine["experts"] // 2))
+        yield "expert_tensor=1", {"expert_tensor": 1, "experts": mine["experts"] * mine["expert_tensor"]}
+        yield from ((f"hide={hide}", {"hide": hide}) for hide in HIDES)
     for zero in ZERO if plan.ranks > 1 else ():
         yield f"ZeRO-{zero}", {"zero": zero}
     for name in RECOMPUTES:
@@ -523,7 +548,7 @@ def _text(word: str, value: Any) -> str:
     return str(value)
 
 
-_READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": _text, "parts": _parts}
+_READ: Final[dict[str, Callable[[str, Any], Any]]] = {"layout": _text, "parts": _parts, "model.pattern": read_pattern}
 """How knobs that are not numbers are read."""
 
 
@@ -553,4 +578,6 @@ def _model(system: str, sizes: dict[str, Any]) -> tuple[Model | None, tuple[str,
     gated = sizes.get("gated", False)
     # Megatron-LM's default hidden width; for a gated one, a multiple of 64.
     usual = 4 * sizes["width"] * 2 // 3 // 64 * 64 if gated else 4 * sizes["width"]
-    return transformer(**({"hidden": usual, "gated": gated, "tied": True} | sizes)), ()
+    told = {"hidden": usual, "gated": gated, "tied": True} | sizes
+    dense = transformer(**{name: value for name, value in told.items() if name not in SIZES})
+    return (give_experts(dense, told) if told.get("experts", 0) > 1 else dense), ()

@@ -36,8 +36,8 @@ _JSON_COMMENT: Final = re.compile(
 )
 _LAST_COMMA: Final = re.compile(r"""("(?:\\.|[^"\\])*+"?)|,\s*+([}\]])""", re.DOTALL)
 
-_LAYOUT: Final = re.compile(r"""(--pipeline-model-parallel-layout[ =])([^\s"'$]+)""")
-"""Its strokes and brackets stand in quotes in a script, which are gone where the words are typed."""
+_LAYOUT: Final = re.compile(r"""(--(?:pipeline-model-parallel-layout|moe-layer-freq)[ =])([^\s"'$]+)""")
+"""Their strokes and brackets stand in quotes in a script, which are gone where the words are typed."""
 
 _MOST_YAML: Final = 100_000
 """Letters: PyYAML reads some tens of thousands in a second."""

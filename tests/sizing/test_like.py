@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gpipe_edu.base.bounded import TooMuchError
-from gpipe_edu.sizing import Job, Machine, Planner, SearchSpace, like, transformer
+from gpipe_edu.sizing import Job, Machine, Planner, SearchSpace, hugging_face, like, transformer
 from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, flags
 from gpipe_edu.sizing.plan import Plan
 from gpipe_edu.sizing.shell_words import words_of_script
@@ -44,6 +44,113 @@ def test_megatrons_script_tells_model_batch_and_split(tmp_path):
     plan = like.plan_like(found, Job(found.model, 256, MACHINE))
     assert plan.knobs == "D=2, K=4, M=128, tensor=4, ZeRO-1, interleaved V=3, recompute selective"
     assert plan.balance == (5, *(4,) * 10, 5)
+
+
+MIXTRAL_WORDS = """
+MODEL_ARGS=(
+    --disable-bias-linear --seq-length 4096 --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --swiglu
+    --num-attention-heads 32 --untie-embeddings-and-output-weights --group-query-attention --num-query-groups 8
+)
+MOE_ARGS=(
+    --num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 1e-2
+    --moe-grouped-gemm --moe-token-dispatcher-type alltoall --overlap-grad-reduce
+)
+MODEL_PARALLEL_ARGS=(
+    --tensor-model-parallel-size 1 --pipeline-model-parallel-size 4 --expert-model-parallel-size 8
+    --use-distributed-optimizer --sequence-parallel --micro-batch-size 1 --global-batch-size 256
+)
+torchrun pretrain_gpt.py ${MODEL_ARGS[@]} ${MOE_ARGS[@]} ${MODEL_PARALLEL_ARGS[@]}
+"""
+"""The words of Megatron-LM's examples/mixtral/train_mixtral_8x7b_distributed.sh (Megatron Core 0.19)."""
+
+CONFIG = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+CONFIG |= {"vocab_size": 32000, "intermediate_size": 14336, "tie_word_embeddings": False}
+
+
+def test_megatrons_script_of_mixtral_tells_the_model_that_its_config_tells():
+    found = like.read(MIXTRAL_WORDS)
+    assert (found.lacks, found.notes) == (("--vocab-size",), ())
+    found = like.completed(found, {"vocabulary": 32000})
+    mixtral = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    expected = hugging_face.of_config(CONFIG | mixtral, context=4096).model
+    assert found.model._replace(name="") == expected._replace(name="")
+    assert found.model.parameters == 46_702_792_704
+    job = Job(found.model, 256, MACHINE)
+    plan = like.plan_like(found, job)
+    assert plan.knobs == "D=8, K=4, M=32, experts=8, ZeRO-1, 1f1b, recompute none"
+    assert plan.balance == (9, 8, 8, 9)
+    turned = {words: other.experts.ranks for words, other in like.turned(plan)}
+    assert turned["experts=4"] == 4
+    assert turned["M=16"] == turned["tensor=2, D=4"] == 8
+    assert "experts=16" not in turned  # there are 8
+    for more, knobs in (
+        ("--tensor-model-parallel-size 2", "tensor=2, experts=4, expert_tensor=2, ZeRO-1"),
+        ("--tensor-model-parallel-size 2 --expert-tensor-parallel-size 1", "tensor=2, experts=4, ZeRO-1"),
+        ("--moe-token-dispatcher-type flex", "experts=4, once, ZeRO-1"),
+        (
+            "--num-virtual-stages-per-pipeline-rank 2 --overlap-moe-expert-parallel-comm",
+            "experts=4, hide=pairs, ZeRO-1, interleaved V=2",
+        ),
+        ("--num-experts 1 --expert-model-parallel-size 1", "D=8, K=4, M=32, ZeRO-1, 1f1b, recompute none"),
+    ):
+        given = like.read(f"{MIXTRAL_WORDS} --expert-model-parallel-size 4 {more} --vocab-size 32000")
+        assert knobs in like.plan_like(given, Job(given.model, 256, MACHINE)).knobs
+        assert given.notes == ()
+    with pytest.raises(ValueError, match="experts take 8 devices of a stage; with 4 stages a stage has 2 of 8 devices"):
+        like.plan_like(found, Job(found.model, 256, MACHINE._replace(devices=8)))
+    titan = (
+        "--parallelism.pipeline_parallel_degree 4 --parallelism.expert_parallel_degree 8 --training.local_batch_size 32"
+    )
+    assert "D=8, K=4, M=32, experts=8" in like.plan_like(like.read(titan), job).knobs
+
+
+def test_which_blocks_have_experts_and_which_every_token_goes_to():
+    text = MIXTRAL_WORDS.replace("--num-layers 32", "--num-layers 6") + " --vocab-size 32000 --moe-ffn-hidden-size 1408"
+    for words, routed in (
+        ("", [1] * 6),
+        ("--moe-layer-freq 2", [1, 0, 1, 0, 1, 0]),
+        ("--moe-layer-freq 4", [1, 0, 0, 0, 1, 0]),
+        ("--moe-layer-freq ([0]+[1,0]*2+[1])", [0, 1, 0, 1, 0, 1]),
+        ('--moe-layer-freq "([1]*2+[0])*2"', [1, 1, 0, 1, 1, 0]),
+    ):
+        layers = like.read(f"{text} {words}").model.layers
+        assert [int(layer.routed is not None) for layer in layers[1:-1]] == routed
+    for words, says in (
+        ("[1]*5", "--moe-layer-freq lists 5 blocks, and --num-layers is 6"),
+        ("[2]*6", "it must be a number, or a list of 0 and 1"),
+        ("[[1]]*6", "it must be a number, or a list"),
+        ("[1]*9999999999", "it must be a number, or a list"),
+        ("__import__('os')", "it must be a number, or a list"),
+        ("0", "--moe-layer-freq is 0; it must be"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            like.read(f'{text} --moe-layer-freq "{words}"')
+    shared = "--moe-shared-expert-intermediate-size 1408 --moe-layer-freq [0]*1+[1]*5 --kv-channels 128"
+    glm = {"model_type": "glm4_moe", "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 1408}
+    glm |= {"n_shared_experts": 1, "first_k_dense_replace": 1, "num_hidden_layers": 6, "head_dim": 128}
+    expected = hugging_face.of_config(CONFIG | glm, context=4096).model
+    assert like.read(f"{text} {shared}").model._replace(name="") == expected._replace(name="")
+    groups = "--moe-router-num-groups 4 --moe-router-group-topk 2"
+    assert like.read(f"{text} {groups}").model.layers[1].routed.nodes == 2
+
+
+def test_what_of_experts_is_not_planned_is_told():
+    text = MIXTRAL_WORDS + " --vocab-size 32000"
+    for words, told in (
+        ("--moe-expert-capacity-factor 1.2", "that --moe-expert-capacity-factor drops are planned as if none were"),
+        ("--moe-token-dispatcher-type allgather", "sends every token to all devices; it is planned as alltoall"),
+        ("--moe-latent-size 64 --moe-layer-recompute", "knows --moe-latent-size and --moe-layer-recompute: what is"),
+    ):
+        [note] = like.read(f"{text} {words}").notes
+        assert told in note
+    for words, says in (
+        ("--moe-router-topk 9", "--moe-router-topk is 9"),
+        ("--num-experts 99999999", "--num-experts is 99999999; planned is at most"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            like.read(f"{text} {words}")
+    with pytest.raises(ValueError, match="--num-experts without --swiglu has experts of two matrices"):
+        like.read(text.replace("--swiglu", ""))
 
 
 def test_what_is_not_told_of_megatrons_model_is_as_megatron_has_it():
@@ -306,7 +413,7 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path):
         (f"{pipeline.replace('4', '9' * 5000)}", "...; planned is at most 4,096"),
         (f"{pipeline} --num-layers 1000000000", "--num-layers is 1000000000; planned is at most 2,048"),
         ("deepspeed train.py --deepspeed_config ds.json", "leaves the split to DeepSpeed's settings in ds.json: give"),
-        (f"{pipeline} --num-experts 8", "--num-experts 8 asks for a mixture of experts"),
+        (f"{pipeline} --hybrid-layer-pattern M*E", "--hybrid-layer-pattern M*E asks for a hybrid model"),
         (
             "--parallelism.pipeline_parallel_schedule DualPipeV",
             "planned here are GPipe, 1F1B, Interleaved1F1B, LoopedBFS",
@@ -459,7 +566,11 @@ def test_settings_that_hold_too_much_are_refused_in_a_sentence(tmp_path):
         ("a.toml", "a." * 50_000 + "b = 1", "a key of more than 64 parts"),
         ("a.toml", "a = " + "[" * 50_000, "nested more than 64 deep"),
         ("a.sh", "x" * 2_000_000, "more than 1,048,576 bytes"),
-        ("a.sh", "--micro-batch-size 1 --num-experts '\x1b[31m" + "q" * 9000 + "'", r"\\x1b\[31mq+\.\.\. asks for"),
+        (
+            "a.sh",
+            "--micro-batch-size 1 --num-experts '\x1b[31m" + "q" * 9000 + "'",
+            r"\\x1b\[31mq+\.\.\.'; write the number",
+        ),
     ):
         (tmp_path / name).write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match=says) as caught:

@@ -23,7 +23,8 @@ ENDS: Final = "gloo:all_to_all"
 _COLLECTIVE: Final = "all_to_all"
 """Beginning of what record_param_comms calls one: `all_to_all`, or `all_to_allv` if its parts differ."""
 
-_DEEP_EP: Final = re.compile(r"\bdeep_ep::\w+::(\w+_)?(dispatch|combine)\b")
+_DEEP_EP: Final = re.compile(r"\bdeep_ep::(\w+::)+(\w+_)?(dispatch|combine)(_impl)?\b")
+"""Its kernels of 1.2, such as `deep_ep::intranode::dispatch`, and those of its main branch in July 2026."""
 
 _MOST_DIMENSIONS: Final = 8
 

@@ -103,10 +103,14 @@ def test_kernels_of_other_messages_are_no_exchange(tmp_path):
         ("ncclDevKernel_SendRecv", {"Collective name": "recv", "In msg nelems": 8, "Out msg nelems": 8}),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", {"Collective name": "allreduce"}),
         ("void deep_ep::internode::get_dispatch_layout<256, 32, 8>(long const*)", None),
+        ("void deep_ep::elastic::dispatch_copy_epilogue_impl<true>(void*)", {}),
         ("dispatch_softmax_forward", []),
     ):
         assert sizes_of_kernel(name, args) is None
-    for kernel in ("internode::notify_dispatch<true>", "intranode::cached_notify_combine<8>", "internode_ll::combine"):
+    for kernel in (
+        *("internode::notify_dispatch<true>", "intranode::cached_notify_combine<8>", "internode_ll::combine"),
+        *("legacy::intranode::dispatch<8, 768, 8192>", "elastic::hybrid_dispatch_impl<true>"),
+    ):
         assert sizes_of_kernel(f"void deep_ep::{kernel}(int)", {}) == (0, 0)
     saved(tmp_path, [[1000, 1000]], told=False)
     opened = open_files(tmp_path)
