@@ -26,6 +26,9 @@ CSV_FLAG: Final = "pipeline_parallel_schedule_csv"
 
 NONE: Final = "not there"
 
+_MODEL: Final = "model"
+"""The knob of a flag that says that a system has no such model."""
+
 
 class Flag(NamedTuple):
     """What a knob is called in a system. lacks: what the system lacks for the plan, "" if nothing."""
@@ -102,11 +105,13 @@ def where(plan: Plan) -> str:
     """Which systems run the plan, in words, and what the others lack."""
     runs, rest = [], []
     for system, found in flags(plan).items():
-        by_file = " if it is given the schedule as a file" * any(CSV_FLAG in flag.text for flag in found)
+        only = " if it is given the schedule as a file" * any(CSV_FLAG in flag.text for flag in found)
+        if any(flag.knob == _MODEL for flag in found):
+            only += f" (which has no {plan.job.model.kind} among its own models)"
         if lacks := _lacks(found):
             rest.append(f"{system} lacks {join_words(lacks, last=' and ')}")
         else:
-            runs.append(f"{system}{by_file}")
+            runs.append(f"{system}{only}")
     there = f"runs in {join_words(runs, last=' and ')}" if runs else "runs in none of them"
     return "; ".join([there, *rest])
 
@@ -215,6 +220,7 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     else:
         sizes += f" --training.local_batch_size {each}"
     found = [
+        *_titan_model(plan),
         _titan_replicas(plan),
         Flag("K", f"--parallelism.pipeline_parallel_degree {plan.K}"),
         Flag("M", sizes + _rounded(plan)),
@@ -235,6 +241,15 @@ def _torchtitan(plan: Plan) -> list[Flag]:
     again = recompute.get(plan.recompute, f"{NONE}; nearest {recompute['full']}")
     lacks = f"recompute {plan.recompute}" * (plan.recompute not in recompute)
     return [*found, Flag("recompute", again, lacks)]  # it takes nothing after this
+
+
+def _titan_model(plan: Plan) -> list[Flag]:
+    """Where the model is none of its `_supported_models`."""
+    kind = plan.job.model.kind
+    if not kind or kind in systems()["torchtitan"]["models"]:
+        return []
+    backend = "its experiment transformers_modeling_backend takes models of transformers; whether this one was not seen"
+    return [Flag(_MODEL, f"{kind} is none of its own; {backend}")]
 
 
 def _hides_unknown(plan: Plan) -> list[Flag]:

@@ -374,6 +374,7 @@ def _model(config: dict[str, Any], kind: str, dense: Dense, sizes: Sizes, contex
         name=f"{kind or 'Transformer'} of {blocks} blocks" + " and a further head" * (further > 0),
         layers=layers,
         head=latent.plain + latent.rotary if latent else frame.head,
+        kind=kind if kind in dense_models() | expert_models() else "",
     )
 
 

@@ -59,6 +59,7 @@ class Model(NamedTuple):
     layers: tuple[LayerSize, ...]
     tokens: int = 1  # of a sample
     head: int | None = None  # numbers per token of an attention head
+    kind: str = ""  # its model_type in transformers, where that is known
 
     @property
     def parameters(self) -> int:

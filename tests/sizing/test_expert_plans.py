@@ -9,8 +9,8 @@ import re
 import pytest
 
 from gpipe_edu.cli import main
-from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, costs, mlp
-from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, flags, lacking
+from gpipe_edu.sizing import STATES, Job, Machine, Plan, Planner, SearchSpace, costs, mlp, presets
+from gpipe_edu.sizing.flags import DEEPSPEED, MEGATRON, TORCHTITAN, flags, lacking, where
 from gpipe_edu.sizing.hugging_face import of_config
 from gpipe_edu.sizing.planner import OF_MIXTURES
 
@@ -267,6 +267,21 @@ def test_flags_have_the_plan_s_experts():
     plain = flags(Plan(JOB, 4, 1, 4))[TORCHTITAN]
     assert "experts" not in [flag.knob for flag in plain]
     assert not [flag for flag in flags(Plan(JOB._replace(model=DENSE), 4, 1, 4))[MEGATRON] if "expert" in flag.text]
+
+
+def test_a_model_that_torchtitan_does_not_have_is_said_to_be_none_of_its_own():
+    """_supported_models of torchtitan 0.3 has llama3, qwen3, deepseek_v3, kimi_k2_7 and gpt_oss."""
+    for name, there in (("qwen3-30b-a3b", True), ("deepseek-v2-lite", True), ("glm-4.5-air", False), ("dbrx", False)):
+        job = presets.job(presets.model(name), 64, "h100", 8)
+        plan = Plan(job, 8, 1, 2, zero=2)
+        found = {system: {flag.knob: flag.text for flag in knobs} for system, knobs in flags(plan).items()}
+        assert ("model" not in found[TORCHTITAN]) == there
+        said = f"(which has no {job.model.kind} among its own models)"
+        assert (said in where(plan)) == (not there and not lacking(plan)[TORCHTITAN])
+        if not there:
+            assert found[TORCHTITAN]["model"].startswith(f"{job.model.kind} is none of its own; its experiment")
+    unknown = Plan(JOB._replace(model=mlp([8, 8, 8])), 1, 1, 1)
+    assert "model" not in [flag.knob for flag in flags(unknown)[TORCHTITAN]]
 
 
 def test_a_further_head_is_no_block_and_runs_where_it_is_known_to():

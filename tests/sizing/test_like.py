@@ -73,7 +73,7 @@ def test_megatrons_script_of_mixtral_tells_the_model_that_its_config_tells():
     found = like.completed(found, {"vocabulary": 32000})
     mixtral = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
     expected = hugging_face.of_config(CONFIG | mixtral, context=4096).model
-    assert found.model._replace(name="") == expected._replace(name="")
+    assert found.model._replace(name="", kind="") == expected._replace(name="", kind="")
     assert found.model.parameters == 46_702_792_704
     job = Job(found.model, 256, MACHINE)
     plan = like.plan_like(found, job)
@@ -129,7 +129,7 @@ def test_which_blocks_have_experts_and_which_every_token_goes_to():
     glm = {"model_type": "glm4_moe", "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 1408}
     glm |= {"n_shared_experts": 1, "first_k_dense_replace": 1, "num_hidden_layers": 6, "head_dim": 128}
     expected = hugging_face.of_config(CONFIG | glm, context=4096).model
-    assert like.read(f"{text} {shared}").model._replace(name="") == expected._replace(name="")
+    assert like.read(f"{text} {shared}").model._replace(name="", kind="") == expected._replace(name="", kind="")
     groups = "--moe-router-num-groups 4 --moe-router-group-topk 2"
     assert like.read(f"{text} {groups}").model.layers[1].routed.nodes == 2
 
@@ -376,7 +376,7 @@ def test_files_of_deepspeed_and_nanotron(tmp_path):
     assert (found.system, found.devices) == ("nanotron", 16)
     assert like.batch_of(found, Job(found.model, 1, MACHINE)) == 32
     expected = transformer(6, 64, 32, 500, hidden=96, gated=True, heads=4, tied=True)
-    assert found.model._replace(name="") == expected._replace(name="")
+    assert found.model._replace(name="", kind="") == expected._replace(name="", kind="")
     plan = planned(str(nano), found.model)
     assert plan.knobs == "D=2, K=4, M=16, tensor=2 without sequence parallelism, gpipe, recompute none"
 
