@@ -5,10 +5,10 @@ as its actions and gives each micro-batch its share of the loss, `gradients.py` 
 to the weights once, with `ties.py` for weights that several ranks hold; `optimizer_checks.py` notices what takes one
 rank's weights for all, with `schedulers_and_scalers.py` for what leaves no trace on an optimizer, and
 `pytorch/shared_buffers.py` who writes to a buffer of several ranks; `replica_buffers.py` gives replicas one set of
-buffers. `torch_private.py` alone has the private names of PyTorch's pipelining. What a pipeline refuses, how it is cut
-and what a loss counts is left to `gpipe_edu.pytorch`: one gate for both engines. `layer_building.py` lets each rank
-build only its own layers. `other_words.py` has the sentences for calls that only the one-process engine, or another
-library, has.
+buffers, and `experts.py` knows the weights that replicas do not share. `torch_private.py` alone has the private names
+of PyTorch's pipelining. What a pipeline refuses, how it is cut and what a loss counts is left to `gpipe_edu.pytorch`:
+one gate for both engines. `layer_building.py` lets each rank build only its own layers. `other_words.py` has the
+sentences for calls that only the one-process engine, or another library, has.
 
 `boundaries.py` knows what travels between stages, and takes it apart into tensors; `far_skips.py` sends what PyTorch's
 engine does not, skips to a stage further on. `agreement.py` makes sure, at each step, that all ranks have built the

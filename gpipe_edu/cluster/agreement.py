@@ -101,13 +101,15 @@ def fingerprint(net: nn.Module) -> dict[str, Print]:
 
 
 class BuiltNetwork(NamedTuple):
-    """What a rank has built. arguments: of the pipeline. layers, tensors: `describe` and `fingerprint` of the
-    network; no tensors if their values do not matter.
+    """What a rank has built. arguments: of the pipeline. layers, tensors: `describe` of the layers without experts, and
+    `fingerprint` of the network; no tensors if their values do not matter. experts: the names of the tensors of which
+    replicas have no copies.
     """
 
     arguments: Mapping[str, str]
     layers: Sequence[str]
     tensors: Mapping[str, Print]
+    experts: Sequence[str]
 
 
 def compare(mine: BuiltNetwork, group: Any, replicas: Any) -> None:
@@ -117,7 +119,7 @@ def compare(mine: BuiltNetwork, group: Any, replicas: Any) -> None:
     """
     named = dist.get_rank(), mine
     # Replicas first: what one rank finds then reaches its whole pipeline, and so all ranks of all replicas.
-    across = "" if replicas is None else _first_difference(gather(named, replicas))
+    across = "" if replicas is None else _first_difference_of_replicas(gather(named, replicas))
     along = _first_difference(gather(named, group))
     refuse_together(across or along, group)
 
@@ -126,21 +128,42 @@ def _first_difference(built: Sequence[tuple[int, BuiltNetwork]]) -> str:
     """How the first rank that differs from the first one differs; "" if none does."""
     (first, theirs), *others = built
     for rank, found in others:
-        how = _other_tensor(theirs.tensors, found.tensors, first, rank) or _other_layer(theirs.layers, found.layers)
+        apart = [name for name, value in theirs.arguments.items() if found.arguments[name] != value]
+        how = ""
+        if "experts" not in apart:  # or replicas would compare different tensors
+            how = _other_tensor(theirs.tensors, found.tensors, first, rank) or _other_layer(theirs.layers, found.layers)
         if how:
             return (
                 f"rank {rank} has built another network than rank {first}, first at {how}. Build the same one on every "
                 "rank: the same code, and torch.manual_seed(0), say, in front of it"
             )
-        for name, value in theirs.arguments.items():
-            if found.arguments[name] != value:
-                return f"rank {rank} has {name} {found.arguments[name]}, and rank {first} has {value}: give the same"
+        if apart:
+            one, other = theirs.arguments[apart[0]], found.arguments[apart[0]]
+            return f"rank {rank} has {apart[0]} {other}, and rank {first} has {one}: give the same"
     return ""
 
 
 def describe(net: nn.Module) -> list[str]:
     """The repr of a network's layers, a line each, without addresses in memory."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(net)).splitlines()
+
+
+def _first_difference_of_replicas(built: Sequence[tuple[int, BuiltNetwork]]) -> str:
+    """The same for replicas: their experts must differ, and all else must not."""
+    holder: dict[str, int] = {}
+    for rank, found in built:
+        for name in found.experts:
+            if holder.setdefault(name, rank) != rank:
+                return (
+                    f"ranks {holder[name]} and {rank} have an expert {name!r} each, and replicas have no copies of "
+                    "experts: build different ones on each replica, under their numbers among all, such as "
+                    "nn.ModuleDict({'2': ..., '3': ...}) on the second replica; they are also saved under these names"
+                )
+    shared = []
+    for rank, found in built:
+        tensors = {name: one for name, one in found.tensors.items() if name not in found.experts}
+        shared.append((rank, found._replace(tensors=tensors)))
+    return _first_difference(shared)
 
 
 def _other_layer(theirs: Sequence[str], found: Sequence[str]) -> str:

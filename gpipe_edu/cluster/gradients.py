@@ -7,7 +7,7 @@ gradient of a 16-bit weight is in fp32, also on its way between replicas.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,12 +23,21 @@ from .ties import Ties
 class Gradients:
     """The gradients of the weights in `layers`, of which each rank of the group `replicas` has a copy.
 
-    ties: which of these weights other ranks of the same pipeline have, too.
+    ties: which of these weights other ranks of the same pipeline have, too. experts: gives those of which replicas have
+    no copies, and whose gradients are not added up.
     """
 
-    def __init__(self, layers: nn.Module, replicas: Any, ties: Ties, *, accumulate_in_fp32: bool) -> None:
+    def __init__(
+        self,
+        layers: nn.Module,
+        replicas: Any,
+        ties: Ties,
+        experts: Callable[[], Collection[Tensor]],
+        *,
+        accumulate_in_fp32: bool,
+    ) -> None:
         self._accumulate_in_fp32 = accumulate_in_fp32
-        self._layers, self._replicas, self._ties = layers, replicas, ties
+        self._layers, self._replicas, self._ties, self._experts = layers, replicas, ties, experts
         self._replica_count = 1 if replicas is None else dist.get_world_size(replicas)
         self._own = False
         """Whether `.grad` has gradients of this rank alone, not yet added up."""
@@ -57,6 +66,7 @@ class Gradients:
 
     def _of_all(self, weights: Sequence[Tensor], found: list[Tensor | None], now: bool) -> list[Tensor | None]:
         """The gradients of all ranks, if they are to be added up now."""
+        experts = self._experts()
         if now:
             if self._own:
                 found = [add(own, weight.grad) for own, weight in zip(found, weights, strict=True)]
@@ -67,7 +77,8 @@ class Gradients:
             if self._replica_count > 1:
                 # The others that hold a tied weight get the sum afterwards: in another message, among other weights,
                 # replicas may be added up in another order.
-                here = [i for i, weight in enumerate(weights) if self._ties.counts_here(weight)]
+                shared = (i for i, weight in enumerate(weights) if weight not in experts)
+                here = [i for i in shared if self._ties.counts_here(weights[i])]
                 totals = self._add_up([weights[i] for i in here], [found[i] for i in here])
                 for i, total in zip(here, totals, strict=True):
                     found[i] = total
@@ -76,7 +87,8 @@ class Gradients:
             # All ranks have the same in `.grad`, which is then added up with the new gradients.
             for weight in weights:
                 if weight.grad is not None:
-                    weight.grad /= self._replica_count * self._ties.copies(weight)
+                    holders = 1 if weight in experts else self._replica_count
+                    weight.grad /= holders * self._ties.copies(weight)
         self._own = True
         return found
 

@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from math import inf
 from types import MappingProxyType
@@ -45,6 +45,7 @@ from gpipe_edu.timeline import Span, Timeline, calibrate, simulate
 from .agreement import BuiltNetwork, agree, compare, describe, digest, fingerprint
 from .boundaries import Boundary, Held, StageLayers, behind, boundaries, parts_of, samples_in, to_neighbour, travelling
 from .engine import Engine, Newest, lower
+from .experts import Experts
 from .far_skips import FarSkips, far, own_groups
 from .gradients import Gradients
 from .layer_building import Builders, build_layer, check_numbers, outline, tensors_of
@@ -85,10 +86,11 @@ class Pipeline:
     first dimension count. reduction: "mean" if loss_fn averages over samples, "sum" if it sums. balance: layers per
     stage, as even as possible by default. group: the ranks of this pipeline, one per row of the schedule, all of them
     unless given. replicas: the ranks that hold the same stages as this one; each trains on samples of its own, and
-    begins each call with the buffers of the first of them. accumulate_in_fp32: gradients of 16-bit weights are added up
-    over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`. check_loss: warn, on the last
-    stage's rank, of a loss that gives something else in micro-batches than for all samples. What a pipeline refuses,
-    and why, is in `pytorch/guards.py`, as for `GPipe`.
+    begins each call with the buffers of the first of them. experts: names, or patterns such as "*.experts.*", of the
+    weights and buffers of which this replica has the only copy, as `experts.py` says. accumulate_in_fp32: gradients of
+    16-bit weights are added up over micro-batches, stages and replicas in fp32, and rounded once, for `.grad`.
+    check_loss: warn, on the last stage's rank, of a loss that gives something else in micro-batches than for all
+    samples. What a pipeline refuses, and why, is in `pytorch/guards.py`, as for `GPipe`.
 
     Raises ScheduleError, TypeError, ValueError for what PyTorch's engine can't run, naming what can be done. All ranks
     check the whole network: one that raised alone would leave the others waiting.
@@ -106,6 +108,7 @@ class Pipeline:
         device: torch.device | str = "cpu",
         group: Any = None,
         replicas: Any = None,
+        experts: Iterable[str] = (),
         accumulate_in_fp32: bool = True,
         check_loss: bool = True,
         **other: Any,
@@ -132,6 +135,8 @@ class Pipeline:
             builders, net = net, outline(net)
         stages = cut_net(net, schedule.stages, balance)
         weights_are_there(net)
+        self.experts: Final = Experts(experts, net)
+        """Which names are those of tensors that no other replica has."""
         if builders is None:
             check_numbers(net)
         # Weak, since only this rank's layers are to be kept.
@@ -160,13 +165,16 @@ class Pipeline:
         # Noted now, while this rank has the whole network, but compared by the first step: if a training is loaded
         # before that, the initial values do not matter.
         arguments = {
+            "experts": str(self.experts.patterns),
             "schedule": _described(schedule),
             "balance": str(self.balance),
             "reduction": reduction,
             "accumulate_in_fp32": str(accumulate_in_fp32),
             _SEED: "none" if builders is None else str(torch.initial_seed()),
         }
-        self._built: BuiltNetwork | None = BuiltNetwork(arguments, describe(net), fingerprint(net))
+        prints = fingerprint(net)
+        alone = [name for name in prints if name in self.experts]
+        self._built: BuiltNetwork | None = BuiltNetwork(arguments, describe(self.experts.without(net)), prints, alone)
         self._pieces = {k: pieces[k] for k in here}
         names = iter([name for name, layer in net._modules.items() if layer is not None])
         named = [[(next(names), layer) for layer in layers] for layers in stages]
@@ -180,11 +188,14 @@ class Pipeline:
         self._mine.to(self.device)
         self._names = {tensor: known[name] for name, tensor in tensors_of(self._mine) if known.get(name, name) != name}
         """The names, in the whole network, of what is named differently among this rank's layers."""
-        self._gradients = Gradients(self._mine, replicas, self._ties, accumulate_in_fp32=accumulate_in_fp32)
+        self._only_here = only_here = partial(self.experts.weights_of, self._mine, self._names)
+        """This rank's weights of which other replicas have no copies."""
+        self._gradients = Gradients(self._mine, replicas, self._ties, only_here, accumulate_in_fp32=accumulate_in_fp32)
         self._clock = SharedClock(self.device)
         self._engines = Newest[tuple[Boundary, Sizes], Engine](_ENGINES)
         self._ran: list[OpTime] = []
-        self._optimizer_checks = OptimizerChecks(self._mine.parameters() if ranks > 1 else ())
+        others = ranks > 1 or (self.experts and self.replica_count > 1)
+        self._optimizer_checks = OptimizerChecks(self._mine.parameters() if others else (), only_here)
         self._failed = ""
         """What ended a call on this rank halfway."""
         self._refused = False
@@ -344,8 +355,8 @@ class Pipeline:
         """Scale the gradients of all stages so that their common norm is at most `most`; returns the norm before.
 
         norm_type: 2, another number above 0, or infinity, as in `nn.utils.clip_grad_norm_`. A rank knows only its own
-        share of the norm, so all ranks of all replicas must call this. Raises ValueError for another norm_type, and, on
-        every rank, if they are given different numbers or do something else.
+        share of the norm, so all ranks of all replicas must call this; experts of all replicas count. Raises
+        ValueError for another norm_type, and, on every rank, if they are given different numbers or do something else.
         """
         no_other_arguments(other, "clip_grad_norm")
         power = float(norm_type)
@@ -353,17 +364,18 @@ class Pipeline:
             raise ValueError(f"norm_type is {norm_type!r}; it must be a number above 0, such as 2, or infinity")
         self._meet([f"a call of clip_grad_norm({float(most):g}, norm_type={power:g})"])
         trained = [(weight, weight.grad) for weight in self.parameters() if weight.grad is not None]
-        counted = [grad.abs().double() for weight, grad in trained if self._ties.counts_here(weight)]
-        if power == inf:
-            largest = max((float(grad.max()) for grad in counted if grad.numel()), default=0.0)
-            norm = torch.tensor(largest, dtype=torch.float64, device=self.device)
-            dist.all_reduce(norm, dist.ReduceOp.MAX, group=self.group)
-        else:
-            norm = torch.zeros((), dtype=torch.float64, device=self.device)
-            for grad in counted:
-                norm += grad.pow(power).sum()
-            dist.all_reduce(norm, group=self.group)
-            norm = norm.pow(1 / power)
+        experts = self._only_here()
+        # That of the weights of which all replicas have copies, and that of experts.
+        parts = torch.zeros(2, dtype=torch.float64, device=self.device)
+        for weight, grad in trained:
+            if self._ties.counts_here(weight) and grad.numel():
+                part, size = parts[int(weight in experts)], grad.abs().double()
+                part.copy_(torch.maximum(part, size.max()) if power == inf else part + size.pow(power).sum())
+        way = dist.ReduceOp.MAX if power == inf else dist.ReduceOp.SUM
+        dist.all_reduce(parts, way, group=self.group)
+        if self.experts and self.replicas is not None:
+            dist.all_reduce(parts[1], way, group=self.replicas)
+        norm = parts.max() if power == inf else parts.sum().pow(1 / power)
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
         for _, grad in trained:
             grad.mul_(scale.to(grad.dtype))
@@ -505,8 +517,11 @@ class Pipeline:
                 raise
             complaint = error
         if self.replicas is not None:
-            size = sum(buffer.nbytes for buffer in self._mine.buffers())
-            [noted] = agree([*common, f"buffers of {size} bytes"], complaint, [noted], self.replicas, _ONE_CALL)
+            size = sum(buffer.nbytes for buffer in self._copied_buffers())
+            common.append(f"buffers of {size} bytes")
+            if self.experts and call == "step" and complaint is None:  # each op exchanges tokens with the same one
+                common.append(f"{min(self.schedule.micro_batches, samples_in(x))} micro-batches")
+            [noted] = agree(common, complaint, [noted], self.replicas, _ONE_CALL)
         return first, noted
 
     def _meet(self, call: list[str], complaint: Exception | None = None) -> None:
@@ -566,7 +581,10 @@ class Pipeline:
 
     def _take_buffers(self) -> None:
         if self.replicas is not None:
-            take_from_first(self._mine.buffers(), self.replicas)
+            take_from_first(self._copied_buffers(), self.replicas)
+
+    def _copied_buffers(self) -> list[Tensor]:
+        return [buffer for name, buffer in self.named_buffers() if name not in self.experts]
 
     def _digest(self, x: Held, y: Value) -> str:
         """A digest of the mini-batch's numbers: ranks that draw different ones, as when dropout has drawn from the

@@ -67,8 +67,7 @@ def save(
         raise ValueError("ranks have given extras of other names; give the same on every rank")
     final = step_folder(Path(folder), step)
     partial = partial_folder(final)
-    # Of the buffers only those that count: the next step gives them to the other replicas.
-    network = _network(pipeline, buffers=Place.of(pipeline).replica == 0)
+    network = _network(pipeline, first=Place.of(pipeline).replica == 0)
     rank, state = dist.get_rank(), network | _slots(pipeline, optimizer)
 
     def begin() -> None:
@@ -142,8 +141,11 @@ def load(
     return step_of(there)
 
 
-def _network(pipeline: Pipeline, *, buffers: bool = True) -> dict[str, Tensor]:
-    tensors = [*pipeline.named_parameters(), *(pipeline.named_buffers() if buffers else ())]
+def _network(pipeline: Pipeline, *, first: bool = True) -> dict[str, Tensor]:
+    """first: whether this is the first replica. Of buffers only its own count, besides those of experts: the next step
+    gives them to the other replicas."""
+    buffers = [(name, one) for name, one in pipeline.named_buffers() if first or name in pipeline.experts]
+    tensors = [*pipeline.named_parameters(), *buffers]
     return {f"network.{name}": tensor.detach() for name, tensor in tensors}
 
 
