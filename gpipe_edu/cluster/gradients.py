@@ -7,7 +7,7 @@ gradient of a 16-bit weight is in fp32, also on its way between replicas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,7 +32,7 @@ class Gradients:
         layers: nn.Module,
         replicas: Any,
         ties: Ties,
-        experts: Callable[[], Collection[Tensor]],
+        experts: Callable[[], Set[Tensor]],
         *,
         accumulate_in_fp32: bool,
     ) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -62,7 +62,7 @@ class OptimizerChecks:
     """Checks on the optimizers of this rank's `weights`, while this object lives. experts: gives those of which other
     replicas have no copies."""
 
-    def __init__(self, weights: Iterable[Tensor], experts: Callable[[], Collection[Tensor]] = tuple) -> None:
+    def __init__(self, weights: Iterable[Tensor], experts: Callable[[], Set[Tensor]] = frozenset) -> None:
         self._weights, self._experts = list(weights), experts
         self.settings: dict[Tensor, Settings] = {}
         """Of each weight that an optimizer has stepped, as it was stepped last."""
@@ -97,10 +97,11 @@ class OptimizerChecks:
                 "LBFGS computes one step length from all weights, and here has those of this rank only, so each rank "
                 "would go another way; take an optimizer that looks at each weight by itself, such as Adam or SGD"
             )
-        if hasattr(optimizer, "optim") and not ours.isdisjoint(map(id, self._experts())):
+        experts = self._experts() if hasattr(optimizer, "optim") else ()
+        if any(weight in experts for group in optimizer.param_groups for weight in group["params"]):
             raise ValueError(
                 "ZeroRedundancyOptimizer steps each weight on one replica and copies it to the others, but an expert "
-                "is on one replica alone: take a plain optimizer, Adam(pipeline.parameter_groups()), say"
+                "is on one replica alone: step experts with a plain optimizer, such as Adam"
             )
         # A fused optimizer is given the scale, and looks for an overflow by itself, unless gradients are unscaled.
         if (scaler := _scaler_at_work()) and (_alone(scaler) or getattr(optimizer, "grad_scale", None) is not None):

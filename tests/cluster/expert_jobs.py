@@ -105,6 +105,21 @@ def training(folder, K, steps):
     return first, max(off, weights_apart(pipeline, single), seen)
 
 
+def without_tokens():
+    """How far gradients are from one device's if all tokens of the first mixture go to the experts of replica 0, and
+    whether the others' gradients there are zero."""
+    (x, y), whole = mixture.samples(13), mixture.blocks(mixture.Carrying, 2)
+    x = x.abs()
+    with torch.no_grad():
+        whole[0].router.weight.copy_(torch.tensor([[1.0], [1.0], [-1.0], [-1.0]]))
+    single = copy.deepcopy(whole)
+    pipeline, replica = pipeline_of(ge.zero_bubble(2, 3), whole)
+    on_one_device(single, x, y, 3)
+    stepped(pipeline, x[PARTS[replica]], y[PARTS[replica]])
+    idle = [weight for name, weight in pipeline.named_parameters() if name.startswith(("0.experts.2", "0.experts.3"))]
+    return apart(pipeline, single), [bool((weight.grad == 0).all()) for weight in idle]
+
+
 def build():
     return mixture.Carrying(6).double()
 
@@ -182,6 +197,8 @@ def refusals():
     attempt("few samples", lambda: stepped(pipeline, x[few], y[few]))
     on_one_device(single, x, y, 3)
     stepped(pipeline, x[PARTS[replica]], y[PARTS[replica]])
-    zero = ZeroRedundancyOptimizer(pipeline.parameters(), torch.optim.SGD, process_group=pipeline.replicas, lr=0.1)
-    attempt("ZeRO", zero.step)
+    shared = [weight for name, weight in pipeline.named_parameters() if name not in pipeline.experts]
+    for what, weights in {"ZeRO": list(pipeline.parameters()), "ZeRO for others": shared}.items():
+        zero = ZeroRedundancyOptimizer(weights, torch.optim.SGD, process_group=pipeline.replicas, lr=0.1)
+        attempt(what, zero.step)
     return said, apart(pipeline, single)

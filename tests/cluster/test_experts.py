@@ -22,6 +22,12 @@ def test_experts_on_two_replicas_are_as_on_one_device(group):
         assert [weights for _, weights in told] == [8, 8, 16, 8], "of 4 experts with 4 weights, 2 are here"
 
 
+def test_experts_without_tokens_keep_step_with_the_others(group):
+    told = run(group, 4, expert_jobs.without_tokens)
+    assert max(off for off, _ in told) < 1e-10
+    assert [idle for _, idle in told] == [[], [], [True] * 8, []]
+
+
 def test_ranks_that_build_their_layers_have_their_own_experts(group):
     assert max(run(group, 4, expert_jobs.built_by_ranks)) < 1e-10
 
@@ -50,6 +56,7 @@ SAID = {
     "not on one": r"rank [23] has experts \('\*\.experts\.\*', '\*'\), and rank [01] has \('\*\.experts\.\*',\): .*",
     "few samples": r"rank [23] was given 2 micro-batches, and rank [01] 3 micro-batches; all ranks must .*",
     "ZeRO": r"ZeroRedundancyOptimizer steps each weight on one replica and copies it to the others, but an expert .*",
+    "ZeRO for others": "None",
 }
 
 

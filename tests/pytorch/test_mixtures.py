@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import gpipe_edu as ge
 from gpipe_edu.pytorch import GPipe
 from gpipe_edu.split import split_batch
 from tests import mixture, packed
@@ -16,6 +17,11 @@ pytestmark = pytest.mark.slow
 
 M, N = 3, 7  # ragged
 
+EVERY_SCHEDULE = [
+    *bench.variants(2, M),
+    {"partitions": 4, "micro_batches": M, "schedule": ge.combined_one_f_one_b(2, M, 2)},
+]
+
 
 def expected(number):
     """The loss and the gradients of `number` mixtures on one device."""
@@ -24,7 +30,7 @@ def expected(number):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("options", list(bench.variants(2, M)))
+@pytest.mark.parametrize("options", EVERY_SCHEDULE)
 def test_a_balancing_loss_that_goes_along_as_an_output(options):
     net, (x, y) = mixture.blocks(mixture.Carrying, options["partitions"]), mixture.samples(N)
     loss = GPipe(net, **options).step((x, x.new_zeros(N)), y, mixture.carried_loss)
@@ -35,7 +41,7 @@ def test_a_balancing_loss_that_goes_along_as_an_output(options):
 
 @pytest.mark.sweep
 @bench.every_way
-@pytest.mark.parametrize("options", list(bench.variants(2, M)))
+@pytest.mark.parametrize("options", EVERY_SCHEDULE)
 def test_a_balancing_loss_that_is_injected(options, way):
     """It has the gradients of the one that goes along, and is not in the loss."""
     net, (x, y) = mixture.blocks(mixture.Injecting, options["partitions"]), mixture.samples(N)
