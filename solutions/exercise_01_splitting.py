@@ -2,8 +2,8 @@
 # # Exercise 01: cut a mini-batch into micro-batches
 #
 # **Why care?** Every device in a pipeline waits for micro-batches by number: for 0,
-# then 1, and so on. A cut that loses a sample trains something else; a cut with one
-# piece too few, which `torch.chunk` may make, leaves a device waiting forever.
+# then 1, and so on. If the cut loses a sample, the gradient is wrong. If it makes one
+# piece too few, as `torch.chunk` may do, a device waits forever.
 #
 # **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
 # [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**
@@ -23,7 +23,7 @@ from gpipe_edu.timeline import replay
 # ## Even pieces, and why
 #
 # Ten samples are not divisible by four. Two ways to cut them come to mind. First guess
-# what difference it makes:
+# whether the choice matters:
 
 # %%
 predict("ex01/remainder-last")
@@ -43,8 +43,8 @@ ge.compare(
 
 # %% [markdown]
 # Both charts are planned, and the length of a box is in proportion to the size of its
-# [micro-batch](../docs/glossary.md#micro-batch). So an exact cut is not enough:
-# it should be **even**, too.
+# [micro-batch](../docs/glossary.md#micro-batch). So a cut should not only keep every
+# sample: it should also be **even**.
 #
 # ## Your turn
 #
@@ -59,9 +59,9 @@ ge.compare(
 # | 3 | 5 | 1, 1, 1, 0, 0 |
 # | 0 | 2 | 0, 0 |
 #
-# In the last two rows there are not enough samples. All the pieces are there
-# nevertheless, but some are empty. (`ge.split_batch` of lesson 02 does what your
-# function has to do, so calling it is an error here.)
+# In the last two rows there are fewer samples than pieces. There are still M pieces,
+# but some are empty. (`ge.split_batch` of lesson 02 does the same as your function
+# should, so calling it is an error here.)
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -72,8 +72,8 @@ def split(batch, M: int) -> list:
     alike, so that every sample stays with its label.
 
     batch: an array of shape (N, ...), or a tuple of arrays with the same N
-    Returns a list of M arrays, or of M tuples of arrays if `batch` is one. A tuple or
-        a generator of these is just as good.
+    Returns a list of M arrays; if `batch` is a tuple, a list of M tuples of arrays. A
+        tuple or a generator of the pieces is just as good.
 
     Small print:
     - Raises ValueError for M < 1.
@@ -115,7 +115,7 @@ split((images, labels), 4)
 check("ex01/splitting", split)
 
 # %%
-# hint("ex01/splitting")  # take the first # away for a hint; one after each try
+# hint("ex01/splitting")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What your function is good for
@@ -149,7 +149,7 @@ assert error < 1e-12
 print(f"largest difference from one device: {error:.0e}")
 
 # %% [markdown]
-# 50 samples, 8 pieces, two different sizes, and the gradient is exact.
+# The 50 samples were cut into 8 pieces of two sizes, and the gradient is exact.
 
 # %%
 progress()

@@ -60,7 +60,7 @@ def clock(K: int, M: int) -> list:
     Small print:
     - Within a tick, the pairs may be in any order.
     - Any other form that gives the ticks in order is as good as a list, and so is a
-      dict that has them by number, counted from 0.
+      dict with the ticks under their numbers, counted from 0.
     """
     ### BEGIN SOLUTION
     return [[(t - k, k) for k in range(K) if 0 <= t - k < M] for t in range(M + K - 1)]
@@ -77,7 +77,7 @@ ge.compare(picture(clock(3, 4), "my clock"))
 check("ex02/clock", clock)
 
 # %%
-# hint("ex02/clock")  # take the first # away for a hint; one after each try
+# hint("ex02/clock")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Forward and backward, as a schedule
@@ -85,7 +85,7 @@ check("ex02/clock", clock)
 # Real ops don't tick: a backward takes longer than a forward, and no two stages are
 # alike. So a [schedule](../docs/glossary.md#schedule) holds no times. It says only in
 # which **order** each device runs its ops; every op then starts as soon as its device
-# is free and its inputs are there. Here is a schedule for one device and two
+# is free and its inputs have arrived. Here is a schedule for one device and two
 # micro-batches:
 
 # %%
@@ -133,7 +133,7 @@ mine
 check("ex02/f-then-b", f_then_b)
 
 # %%
-# hint("ex02/f-then-b")  # take the first # away for a hint; one after each try
+# hint("ex02/f-then-b")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Train with it
@@ -153,8 +153,8 @@ print(f"loss {result.loss:.6f} in the pipeline, {loss:.6f} on one device")
 merge_replays(run.timeline for run in runs)
 
 # %% [markdown]
-# The ops ran one after another. Each was timed five times, and the shortest time is
-# kept; the chart lays the ops out on four devices. The hatching is the
+# The ops ran one after another. Each op was timed five times, and we kept the shortest
+# time; the chart shows the ops as four devices would run them. The hatching is the
 # [bubble](../docs/glossary.md#bubble). Your rows do not contain it: it comes from
 # devices waiting for each other.
 

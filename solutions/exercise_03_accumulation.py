@@ -2,8 +2,8 @@
 # # Exercise 03: gradient accumulation
 #
 # **Why care?** Every pipeline accumulates gradients over micro-batches, and so does
-# everybody whose batch does not fit into memory. Slips in these few lines raise no
-# error: the loss still falls, only more slowly.
+# everybody whose batch does not fit into memory. A mistake in these few lines raises no
+# error: the loss still falls, but more slowly.
 #
 # **Difficulty** 1 of 3. **Time** 25 minutes. **You need**
 # [lesson 04](../notebooks/04_accumulation.ipynb) and a PyTorch training loop.
@@ -52,16 +52,15 @@ predict("ex03/zero-late")
 # ## Your turn
 #
 # Write one training step that shows the network no more than a micro-batch at a time.
-# Afterwards the weights must be those of a step with the whole mini-batch. To cut, you
-# may use `ge.split_batch`, or your `split` of
-# [exercise 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are
-# empty.
+# Afterwards the weights must be the same as after a step with the whole mini-batch. To
+# cut, you may use `ge.split_batch`, or your `split` of [exercise
+# 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are empty.
 #
 # <details><summary>Small print</summary>
 #
 # - There are M micro-batches at most.
-# - Gradients from before the step do not count, nor do those of weights that have been
-#   frozen since.
+# - Gradients from before the step do not count, nor do gradients of weights that have
+#   been frozen since.
 # - Nothing stays for the next call, and no output or graph stays in memory.
 # - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may
 #   be rounded to single precision; the weights may not.
@@ -77,8 +76,8 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     """One training step on the mini-batch (x, y) in M micro-batches; returns its loss.
 
     Micro-batches go one after another, each forward and back once: only one of them has
-    activations in memory. Then the optimizer steps, once. The weights become those of a
-    step with the whole mini-batch.
+    activations in memory. Then the optimizer steps, once. The weights become the same
+    as after a step with the whole mini-batch.
 
     net: an nn.Module; some weights may be frozen (`requires_grad` is False)
     loss_fn: (output, target) -> a tensor with one value, the mean over these samples
@@ -118,7 +117,7 @@ train_step(small, nn.CrossEntropyLoss(), sgd, x[:10].double(), y[:10], M=4)
 check("ex03/accumulation", train_step)
 
 # %%
-# hint("ex03/accumulation")  # take the first # away for a hint; one after each try
+# hint("ex03/accumulation")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Compared with a real pipeline

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Exercise 04: re-materialization, by hand and in PyTorch
 #
-# **Why care?** It is activations that fill a device.
+# **Why care?** Activations take most of a device's memory.
 # [Re-materialization](../docs/glossary.md#re-materialization) throws most of them away
-# and computes them again. A few lines of NumPy take the mystery out of it, and then
-# PyTorch's own way holds no traps.
+# and computes them again. You write it in a few lines of NumPy, and then use PyTorch's
+# own function without falling into its traps.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 30 in NumPy, 15 in PyTorch. **You need**
 # [lesson 05](../notebooks/05_rematerialization.ipynb) and what a
@@ -35,8 +35,8 @@ predict("ex04/the-price")
 # %% [markdown]
 # ## What a layer keeps
 #
-# A layer of the reference engine has no memory. Its `forward` returns the output, and
-# what its backward will need:
+# A layer of the reference engine has no memory. Its `forward` returns the output and
+# the arrays that its backward will need:
 
 # %%
 layer = ref.Linear(3, 2, seed=0)
@@ -69,7 +69,7 @@ class Stage:
     every layer forward once more before it goes back.
 
     layers: a list of layers as above
-    grads: for each layer a dict of arrays, to which every backward adds
+    grads: for each layer a dict of arrays; every backward adds to them
     kept: yours to fill, with the stage's input for each micro-batch that has gone
         forward but not yet come back
 
@@ -105,7 +105,7 @@ class Stage:
         """Add micro-batch m's gradients to `grads`; return the stage's input gradient.
 
         dy: the gradient of micro-batch m's output
-        Returns an array of the shape that x had.
+        Returns an array of the same shape as x.
         """
         ### BEGIN SOLUTION
         x, again = self.kept.pop(m), []
@@ -145,7 +145,7 @@ print(
 check("ex04/stage", Stage)
 
 # %%
-# hint("ex04/stage")  # take the first # away for a hint; one after each try
+# hint("ex04/stage")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What it saves
@@ -172,11 +172,11 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # %% [markdown]
 # ## The same in PyTorch
 #
-# `torch.utils.checkpoint.checkpoint` does to any function what you did to a stage: it
-# calls the function, keeps its input, and calls it again in the backward. It keeps one
-# more thing, the [random state](../docs/glossary.md#random-state) of the forward, so
-# that dropout draws the same mask again. Your NumPy stage did not need that, because
-# its layers draw nothing. Here the stage says when it runs:
+# `torch.utils.checkpoint.checkpoint` does the same for any function: it calls the
+# function, keeps its input, and calls the function again in the backward. It also keeps
+# the [random state](../docs/glossary.md#random-state) of the forward, so that dropout
+# draws the same mask again. Your NumPy stage did not need that, because its layers draw
+# nothing. The stage below prints a line whenever it runs:
 
 # %%
 import torch
@@ -194,8 +194,8 @@ print("now the backward")
 y.sum().backward()
 
 # %% [markdown]
-# A network is cut into stages. Not every stage has to save memory: a stage that has
-# room keeps everything, and runs once.
+# Now a network is cut into stages. Not every stage has to save memory: if its device
+# has room, a stage keeps everything and runs once.
 
 # %%
 predict("ex04/how-often")
@@ -209,13 +209,13 @@ predict("ex04/how-often")
 #
 # <details><summary>Small print</summary>
 #
-# - Values and gradients are those of the plain stages, dropout included, in this step
-#   and in the next ones, and of the same type.
+# - Values and gradients are the same as with plain stages, dropout included, and have
+#   the same type, in this step and in later ones.
 # - Several inputs may go forward before the first comes back.
 # - After the backward nothing is kept.
 # - Under `torch.no_grad()` nothing is kept at all, and no graph is built.
-# - Afterwards, x, both lists and the mode of each layer are what they were before.
-# - In evaluation mode, the same stages run again, or none: both are right.
+# - Your function leaves x, both lists and the mode of each layer as they were.
+# - In evaluation mode, the same stages may run again, or none: both are right.
 #
 # </details>
 
@@ -269,7 +269,7 @@ print("stages, in the order in which they ran:", runs)
 check("ex04/checkpoint", forward)
 
 # %%
-# hint("ex04/checkpoint")  # take the first # away for a hint; one after each try
+# hint("ex04/checkpoint")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What stays in memory

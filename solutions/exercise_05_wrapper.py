@@ -2,8 +2,8 @@
 # # Exercise 05: the GPipe wrapper
 #
 # **Why care?** A good pipeline goes unnoticed: `pipe(x)` takes the place of `net(x)`,
-# while loss, optimizer and stored weights stay what they are. You write one, and after
-# that no pipeline library is a black box.
+# while loss, optimizer and stored weights stay the same. Once you have written one, no
+# pipeline library is a black box.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
 # [lesson 06](../notebooks/06_pytorch_pipeline.ipynb),
@@ -34,7 +34,7 @@ torch.set_num_threads(1)  # one core for a matrix product, as in lesson 06
 #
 # You write only the forward: `pipe(x)` cuts x into
 # [micro-batches](../docs/glossary.md#micro-batch), takes them through the
-# [stages](../docs/glossary.md#stage) and joins what comes out. If that leaves a graph
+# [stages](../docs/glossary.md#stage) and joins their outputs. If that leaves a graph
 # through which autograd finds its way back, `loss_fn(pipe(x), y).backward()` does the
 # rest.
 
@@ -48,8 +48,8 @@ ge.simulate(goal)
 # %% [markdown]
 # That is the goal, planned for three devices. C is a backward that
 # [recomputes](../docs/glossary.md#recompute) first, because its stage has kept only the
-# input. Micro-batch 3 comes back first, so it keeps everything, and its backward is a
-# plain B. This is `checkpoint="except_last"`.
+# input. Micro-batch 3 comes back first, so its activations are all kept, and its
+# backward is a plain B. This is `checkpoint="except_last"`.
 
 # %% [markdown]
 # ## Step 1: cut the network
@@ -104,7 +104,7 @@ cut(tiny, [1, 2])
 check("ex05/stages", cut)
 
 # %%
-# hint("ex05/stages")  # take the first # away for a hint; one after each try
+# hint("ex05/stages")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Step 2: the order of the calls
@@ -150,16 +150,16 @@ ge.compare(
 # PyTorch asks three things of the wrapper:
 #
 # - **Registered layers.** A module finds parameters only in layers that are registered
-#   with it; what is in a plain list does not count. `self.add_module(name, layer)`
+#   with it; layers in a plain list do not count. `self.add_module(name, layer)`
 #   registers a layer, and `net.named_children()` gives all layers with their names. If
 #   the names are the same, stored weights of `net` fit the pipeline, and the other way
 #   round. (A layer that appears in `net` twice is listed only once, under one name. For
 #   an activation that is enough: there is nothing to store.)
-# - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` gives what `stage(x)`
-#   gives and keeps only x. (Inside `__init__`, the name `checkpoint` means its
+# - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` returns the same as
+#   `stage(x)` and keeps only x. (Inside `__init__`, the name `checkpoint` means its
 #   argument.)
-# - **Nothing else.** Each micro-batch's activation goes on to the next stage as it is;
-#   at the end all are joined.
+# - **Nothing else.** Each micro-batch's activation goes on to the next stage unchanged;
+#   after the last stage, the outputs are joined.
 #
 # Your `cut` may help, as may `ge.split_batch`. (If N < M, some of its pieces are
 # empty.) A good first goal is `checkpoint="never"`; the check tries that first.
@@ -168,13 +168,15 @@ ge.compare(
 #
 # - The sizes of micro-batches differ by one sample at most.
 # - A layer in several places of `net` counts each time. It has no weights.
-# - The parameters are those of net itself, and state_dict() has the keys of net's.
-# - Raises ValueError for any other `checkpoint`, and for a balance as `cut` does.
+# - The parameters are net's own, and state_dict() has the same keys as
+#   net.state_dict().
+# - Raises ValueError for any other `checkpoint`, and for a balance that `cut` refuses.
 # - The default of `checkpoint` is "except_last".
 # - Building it changes neither `balance` nor `net`.
-# - In evaluation mode the same micro-batches are recomputed, or none: both are right.
+# - In evaluation mode the same micro-batches may be recomputed, or none: both are
+#   right.
 # - x is not changed, and after the step neither x nor any activation is held.
-# - Gradients are added to those that are there.
+# - Gradients are added to those already in `.grad`.
 # - Under torch.no_grad(), no graph is built.
 #
 # </details>
@@ -190,8 +192,7 @@ class MyGPipe(nn.Module):
     net: an nn.Sequential
     balance: as in `cut`
     checkpoint: which micro-batches are recomputed in the backward, on every stage, from
-        the stage's input. "always": all; "except_last": all but the last one there is;
-        "never": none
+        the stage's input. "always": all; "except_last": all but the last; "never": none
     """
 
     def __init__(
@@ -267,7 +268,7 @@ print("largest relative difference of a gradient:", difference(net, single))
 check("ex05/wrapper", MyGPipe)
 
 # %%
-# hint("ex05/wrapper")  # take the first # away for a hint; one after each try
+# hint("ex05/wrapper")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What really happened
@@ -343,9 +344,9 @@ plot_lines(
 # ## Compared with ours
 #
 # You call the `GPipe` of this course just like yours. What it adds is a **worker** for
-# each stage: a thread that runs only this stage, forward and backward. To see what that
-# gains, take stages that sleep. They need no core, so they are like devices that don't
-# share one.
+# each stage: a thread that runs only this stage, forward and backward. To see what
+# workers gain, take stages that sleep. A sleeping stage needs no core, so such stages
+# behave like devices of their own.
 
 # %%
 predict("ex05/overlap")

@@ -2,8 +2,8 @@
 # # Exercise 06: the best cut of layers into stages
 #
 # **Why care?** The slowest [stage](../docs/glossary.md#stage) sets the pace for all
-# stages. A cut by count leaves devices idle in every training step; the best cut is
-# computed once, in milliseconds.
+# stages. If you cut by the number of layers, devices are idle in every training step;
+# the best cut takes milliseconds to compute, once.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need** [lesson
 # 02](../notebooks/02_splitting.ipynb) and plain Python. **In the paper:** sections 2.1
@@ -50,9 +50,9 @@ def plan(costs, counts):
 ge.compare(plan(costs, (3, 3, 2)), plan(costs, (2, 4, 2)))
 
 # %% [markdown]
-# Such a cut is called a [partition](../docs/glossary.md#partition). The upper one is
-# even in layers, and the lower one in costs. How good can a partition be? Here is a
-# larger case:
+# Such a cut is called a [partition](../docs/glossary.md#partition). In the upper one,
+# stages have about equally many layers; in the lower one, equal costs. How good can a
+# partition be? Here is a larger case:
 
 # %%
 predict("ex06/best-largest")
@@ -108,7 +108,7 @@ ge.compare(plan(costs, (3, 3, 2)), plan(costs, tuple(partition(costs, 3))))
 check("ex06/partition", partition)
 
 # %%
-# hint("ex06/partition")  # take the first # away for a hint; one after each try
+# hint("ex06/partition")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## A real network

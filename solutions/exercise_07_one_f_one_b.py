@@ -3,7 +3,7 @@
 #
 # **Why care?** [1F1B](../docs/glossary.md#1f1b) takes as long as F-then-B if stages are
 # even and links are free, and it holds at most K micro-batches where F-then-B holds M.
-# Its rule is two sentences long, and it is easy to be off by one.
+# Its rule is two sentences long, and it is easy to get it wrong by one.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need**
 # [lesson 03](../notebooks/03_scheduling.ipynb) and
@@ -92,7 +92,7 @@ ge.Schedule(one_f_one_b(4, 8), name="my 1F1B")
 check("ex07/1f1b", one_f_one_b)
 
 # %%
-# hint("ex07/1f1b")  # take the first # away for a hint; one after each try
+# hint("ex07/1f1b")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What it is good for

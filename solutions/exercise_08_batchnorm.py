@@ -2,8 +2,8 @@
 # # Exercise 08: BatchNorm under micro-batches
 #
 # **Why care?** A network with BatchNorm can train well in a pipeline and then evaluate
-# badly: its running statistics have seen micro-batches, not mini-batches. The cure is
-# arithmetic that most people get wrong the first time.
+# badly: its running statistics have seen micro-batches, not mini-batches. The cure is a
+# small calculation that most people get wrong the first time.
 #
 # **Difficulty** 2 of 3. **Time** 30 minutes. **You need**
 # [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb) and NumPy.
@@ -34,10 +34,10 @@ all_of_it = {"limits": {"mean": feature.mean()}, "against": {"mean": feature}}
 plot_lines(range(32), means, across="sample", up="value of the feature", **all_of_it)
 
 # %% [markdown]
-# In training, BatchNorm normalizes by the mean and variance of the micro-batch; that
-# can't be helped. For evaluation it keeps **running** values, and these can be exact:
-# wait until all micro-batches are through, combine their statistics, and update once.
-# That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
+# In training, BatchNorm normalizes by the mean and variance of the micro-batch, and
+# nothing can change that. For evaluation it keeps **running** values, and these can be
+# exact: wait until all micro-batches are through, combine their statistics, and update
+# once. That is [deferred batch norm](../docs/glossary.md#deferred-batch-norm).
 
 # %%
 predict("ex08/two-parts")
@@ -106,15 +106,15 @@ print(f"all at once: {feature.mean():.6f} {feature.var(ddof=1):.6f}")
 check("ex08/batchnorm", deferred_update)
 
 # %%
-# hint("ex08/batchnorm")  # take the first # away for a hint; one after each try
+# hint("ex08/batchnorm")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What it is worth
 #
 # Take a hundred mini-batches of digits, in micro-batches of 4. We follow the running
-# variance of one hidden feature twice: updated after every micro-batch, as an
-# unsuspecting BatchNorm does it, and updated by your function. Both start at the
-# variance of all digits, as if training had been running for a long time.
+# variance of one hidden feature twice: updated after every micro-batch, as by an
+# ordinary BatchNorm, and updated by your function. Both start at the variance of all
+# digits, as if training had been running for a long time.
 
 # %%
 layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)
@@ -150,9 +150,9 @@ across, up = "mini-batch (dashed: all digits)", "running variance, measured"
 plot_lines(range(100), curves, across=across, up=up, limits={names[1]: truth})
 
 # %% [markdown]
-# Both lines stay around the dashed one, but one of them jumps about: eight small steps
-# per mini-batch forget eight times as fast, and what evaluation uses depends on the
-# last few micro-batches.
+# Both lines stay around the dashed one, but the line of the ordinary BatchNorm jumps
+# about: with eight updates per mini-batch it forgets eight times as fast, and the
+# variance that evaluation uses depends on the last few micro-batches.
 
 # %%
 progress()

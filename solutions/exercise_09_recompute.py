@@ -20,10 +20,9 @@ from gpipe_edu.timeline import peak_memory
 #
 # A micro-batch that is recomputed keeps only its stage input; the **interior**, its
 # layers' [saved activations](../docs/glossary.md#saved-activations), is thrown away
-# after the forward. `C` recomputes it and runs the backward at once, as one op, when
-# the gradient has arrived. That is
-# [late recompute](../docs/glossary.md#late-recompute); all charts here are planned,
-# with F = R = 1 and B = 2.
+# after the forward. When the gradient has arrived, `C` recomputes the interior and runs
+# the backward, as one op. That is [late recompute](../docs/glossary.md#late-recompute);
+# all charts here are planned, with F = R = 1 and B = 2.
 
 # %%
 late = ge.simulate(ge.gpipe(4, 4, "late"))
@@ -32,8 +31,8 @@ late
 
 # %% [markdown]
 # Look at devices 0 to 2 in the middle: they are idle, and then they recompute. An `R`
-# is a recompute as a separate op. It needs only what its stage has kept, not the
-# gradient. Here are one stage and one micro-batch:
+# is a recompute as a separate op. It needs only the stage input, not the gradient. Here
+# are one stage and one micro-batch:
 
 # %%
 print(ge.Schedule([[ge.Op("F", 0, 0), ge.Op("R", 0, 0), ge.Op("B", 0, 0)]]))
@@ -86,7 +85,7 @@ ge.compare(late, mine)
 check("ex09/early", early)
 
 # %%
-# hint("ex09/early")  # take the first # away for a hint; one after each try
+# hint("ex09/early")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Your turn: under a cap
@@ -121,9 +120,9 @@ ge.compare(
 )
 
 # %% [markdown]
-# The third takes 27. **Beat it:** a makespan of 26 or less, and no more than two
-# interiors on any device. Write the schedule by hand, one line per device, as above.
-# [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to play.
+# The third schedule takes 27. **Beat it:** reach a makespan of 26 or less, and no more
+# than two interiors on any device. Write the schedule by hand, one line per device, as
+# above. [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to play.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex09-cap-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -154,11 +153,12 @@ plan(under_cap(), "mine")
 check("ex09/cap", under_cap)
 
 # %%
-# hint("ex09/cap")  # take the first # away for a hint; one after each try
+# hint("ex09/cap")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # A makespan of 24 is possible, as fast as 1F1B with no cap at all: under 1F1B device 0
-# idles for 6 of 24 units, and the recomputes that it cannot avoid fit into those.
+# idles for 6 of 24 units, and the recomputes that it cannot avoid fit into that idle
+# time.
 
 # %%
 progress()

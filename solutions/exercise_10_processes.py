@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Exercise 10: two processes that send activations and gradients
 #
-# **Why care?** On a real cluster, stages are processes that share nothing. What a
-# pipeline library does in the end is a loop of receives, sends and backwards. In this
+# **Why care?** On a real cluster, stages are processes that share nothing. At its core,
+# a pipeline library is a loop of receives, sends, forwards and backwards. In this
 # exercise you will write one, make it hang, and find out why.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
@@ -53,7 +53,7 @@ def hello(k):
 run_processes(hello, 2)
 
 # %% [markdown]
-# Now both have something to say:
+# Now both processes send something:
 
 # %%
 predict("ex10/first-words")
@@ -192,7 +192,7 @@ for source, target, shape in tried.sent:
 check("ex10/processes", run_stage)
 
 # %%
-# hint("ex10/processes")  # take the first # away for a hint; one after each try
+# hint("ex10/processes")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Planned and measured
@@ -221,11 +221,11 @@ size = 50 * 512 * 8 // 1024
 print(f"one message of {size} KiB: {send * 1e3:.2f} ms (measured, the quickest of 200)")
 
 # %% [markdown]
-# Now comes real work for your two processes: 400 digits in 8
+# Now your two processes do real work: 400 digits in 8
 # [micro-batches](../docs/glossary.md#micro-batch), under 1F1B. Each process notes when
 # its ops begin and end, by the clock that both share; we keep the quickest of ten
-# steps. The plan, in the upper chart, uses the mean op times of that step, and the
-# message time that you have just seen.
+# steps. The plan, in the upper chart, uses the mean op times of that step and the
+# message time measured above.
 
 # %%
 torch.manual_seed(0)
@@ -256,11 +256,11 @@ ge.compare(
 )
 
 # %% [markdown]
-# On each device the order is that of the plan. The gaps are different: op times vary,
-# and a process that waits for a message has to be woken up when it comes, which takes
-# longer the more programs share your cores. For a pipeline across machines you would
-# look at the same two charts, and ask the same question about every gap: which process
-# was being waited for?
+# On each device the ops run in the planned order. The gaps are different: op times
+# vary, and a process that waits for a message has to be woken up when it comes, which
+# takes longer the more programs share your cores. For a pipeline across machines you
+# would look at the same two charts, and ask the same question about every gap: for
+# which process did this one wait?
 
 # %% [markdown]
 # Between machines a message takes longer, but the loop stays the same.
@@ -277,5 +277,5 @@ progress()
 # **Where next:** [lesson 15](../notebooks/15_beyond_one_machine.ipynb) runs any
 # schedule with a process for each device, on one machine or on many, and [lesson
 # 14](../notebooks/14_pipelines_among_other_ways.ipynb) gives the price of the other
-# ways to divide training. Or give your function three processes: all it takes is
+# ways to divide training. Or give your function three processes: just write
 # `ge.one_f_one_b(3, 8)` above.

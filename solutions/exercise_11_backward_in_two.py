@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Exercise 11: a backward in two
 #
-# **Why care?** A backward has two results: another stage waits for one, and nobody
-# waits for the other. Split in two, backwards fill two thirds of 1F1B's idle time, if
-# the forward and both halves take equally long. That is
-# [zero bubble](../docs/glossary.md#zero-bubble), and here you build all of it: both
+# **Why care?** A backward has two results: another stage waits for the gradient of the
+# input, and nobody waits for the gradients of the weights. Split in two, backwards fill
+# two thirds of 1F1B's idle time, if the forward and both halves take equally long. That
+# is [zero bubble](../docs/glossary.md#zero-bubble), and here you build all of it: both
 # halves of a block's backward, and the order in which devices run them.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
@@ -61,14 +61,14 @@ ge.compare(in_one, in_two)
 # ## Your turn: a block
 #
 # The block is small, half of a Transformer's: a norm, two Linears with tanh between
-# them, and a path around them. Its W is that of the Linears and the norm. In the other
-# half, attention, only the Linears have a W. Scores have no weights, so the longer the
-# text, the smaller the part of a backward that can be put off.
+# them, and a path around them. Its W has the gradients of the Linears and of the norm.
+# In the other half, attention, only the Linears have a W. Scores have no weights, so
+# the longer the text, the smaller the part of a backward that can be postponed.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2
 #
-# The forward is given. For the way back, one formula is tedious to derive, so here it
+# The forward is given. For the backward, one formula is tedious to derive, so here it
 # is. With d = du * scale, where du is the gradient of the norm's output, the norm's I
 # is
 #
@@ -82,8 +82,8 @@ ge.compare(in_one, in_two)
 class Block(ref.Layer):
     """y = x + tanh(norm(x) W1 + b1) W2 + b2, with its backward in two parts.
 
-    A block serves many micro-batches, several of them in flight at a time. What is
-    computed for one of them travels in `saved` and in `left`.
+    A block serves many micro-batches, several of them in flight at a time. Whatever a
+    micro-batch's W needs travels in `saved` and in `left`.
 
     x: an array of shape (n, h)
     params: arrays "scale", "shift" and "b2" of shape (h,), "W1" (h, f), "b1" (f,) and
@@ -101,7 +101,7 @@ class Block(ref.Layer):
         self.params = params
 
     def forward(self, x):
-        """The output, and what the backward will need."""
+        """The output, and the arrays that the backward will need."""
         w = self.params
         spread = np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
         x_hat = (x - x.mean(axis=1, keepdims=True)) / spread
@@ -134,7 +134,7 @@ class Block(ref.Layer):
     def weight_gradient(self, left):
         """W: the gradient of every weight for this micro-batch.
 
-        It repeats nothing that I has done, so it does not need W1 and W2.
+        It repeats no work of I, so it does not need W1 and W2.
 
         Returns a dict with the same names as `params`.
         """
@@ -189,12 +189,12 @@ for name, where in {"scale": 1, "W1": (2, 3), "W2": (3, 2)}.items():
 check("ex11/block", Block)
 
 # %%
-# hint("ex11/block")  # take the first # away for a hint; one after each try
+# hint("ex11/block")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## What a waiting W holds
 #
-# Putting W off is not free. Here is what it costs in bytes, for 32 digits and a block
+# To postpone W is not free. Here is what it costs in bytes, for 32 digits and a block
 # of 64 and 128 features:
 
 # %%
@@ -235,8 +235,8 @@ assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 # - **As in 1F1B:** the same warm-up of K - 1 - k forwards, then the same alternation of
 #   an F and an I. So the row of device k begins with K - k forwards.
 # - **Each W is late** by as many micro-batches as memory allows, and stays that late to
-#   the end of the row. After the last F it could be later still, but there is no time
-#   to lose.
+#   the end of the row. After the last F there would be room to delay W further, but
+#   that would only make the step longer.
 # - **The cap:** a device holds a micro-batch from its F to its W, and no device holds
 #   more than K. Whether a W has to come before the next F follows from that.
 
@@ -285,14 +285,14 @@ ge.compare(ge.one_f_one_b(4, 8), mine)
 check("ex11/order", zb_h1)
 
 # %%
-# hint("ex11/order")  # take the first # away for a hint; one after each try
+# hint("ex11/order")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Your block in your order
 #
 # Now the NumPy engine runs your rows, with four blocks on four devices. It needs
-# stages, so here is one that passes each op to your block and keeps what is needed
-# between ops. (Ten of the 64 outputs are for the ten digits.)
+# stages, so here is a stage that passes each op to your block and keeps the arrays that
+# later ops need. (Ten of the 64 outputs are for the ten digits.)
 
 
 # %%
@@ -351,9 +351,9 @@ plot_bars(
 # cap counts micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that
 # waits for its W holds `left` instead of `saved`, which is twice the bytes if `left` is
 # (dy, dz, du, x_hat, u, t). In bytes every device then holds more than before, and the
-# last one, where most Ws wait, holds twice as much as device 0 of 1F1B. (The paper
-# finds no more bytes for its Transformer, where W needs no more than the whole backward
-# does.)
+# last device, where most Ws wait, holds twice as much as device 0 of 1F1B. (The paper's
+# Transformer holds no more bytes than before, because there W needs no more than the
+# whole backward.)
 #
 # ## The same row on PyTorch
 #

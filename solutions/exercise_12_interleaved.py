@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Exercise 12: interleaved 1F1B for any V
 #
-# **Why care?** A micro-batch's way through all devices takes as many stage times as
-# there are devices. Give each device V small stages instead of one large stage, and the
-# pipeline fills V times as fast. This shrinks the [bubble](../docs/glossary.md#bubble)
-# where you can't have more micro-batches; Megatron-LM gained 10 % and more by it.
+# **Why care?** To pass through all K devices, a micro-batch needs K stage times. Give
+# each device V small stages instead of one large stage, and the pipeline fills V times
+# as fast. This shrinks the [bubble](../docs/glossary.md#bubble) where you can't have
+# more micro-batches; Megatron-LM gained 10 % and more by it.
 #
 # **Difficulty** 3 of 3. **Time** 35 minutes. **You need**
 # [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and
@@ -21,9 +21,9 @@ from gpipe_edu.view import plot_lines
 # %% [markdown]
 # ## What we want to shorten
 #
-# 1F1B on four devices, planned with F = 1 and B = 2. Each device is idle for 9 units,
-# the time of three forwards and three backwards of its whole share. It spends them
-# waiting, at the ends of its lane or in the middle.
+# Here is 1F1B on four devices, planned with F = 1 and B = 2. Each device is idle for 9
+# units, the time of three forwards and three backwards of all its layers. It waits at
+# the ends of its lane or in the middle.
 
 # %%
 ge.simulate(ge.one_f_one_b(4, 8))
@@ -49,14 +49,15 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 # - **In rounds.** A micro-batch passes through devices 0 to K - 1, then through all of
 #   them again, V times in all: stage s is on device s mod K.
 # - **In groups.** K micro-batches pass through one stage of a device, then the same K
-#   through its next stage. When they have passed through all V, the next K follow. So a
-#   micro-batch is back just when the device has finished with the others of its group.
-#   Backwards go in the same groups, but begin with a device's last stage.
+#   through its next stage. When they have passed through all V stages, the next K
+#   micro-batches follow. So a micro-batch comes back to a device just when the device
+#   has finished with the others of its group. Backwards go in the same groups, but
+#   begin with a device's last stage.
 # - **1F1B.** First come some forwards, as many as it takes until the first gradient can
 #   be back. Then come one forward and one backward in turn, and then the backwards that
-#   are left. There may be just enough first forwards for the way to the model's end,
-#   or enough for the way there and back. Either number is accepted; after the task you
-#   will see what the larger one gains.
+#   are left. There may be just enough first forwards for the way to the model's end, or
+#   enough for the way there and back. The check accepts either number; after the task
+#   you will see what the larger number gains.
 
 # %% [markdown]
 # ## Your turn
@@ -120,7 +121,7 @@ ge.gantt(ge.simulate(ge.one_f_one_b(4, 8)), mine)
 check("ex12/interleaved", interleaved)
 
 # %%
-# hint("ex12/interleaved")  # take the first # away for a hint; one after each try
+# hint("ex12/interleaved")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Idle time, counted and by formula
@@ -130,8 +131,8 @@ predict("ex12/half-the-share")
 
 # %% [markdown]
 # A device works for M (F + B), no matter how its share is cut. The rest of the step is
-# idle time. By the formula it is (K - 1)(F + B) / V, where F and B are those of a whole
-# device's share.
+# idle time. By the formula it is (K - 1)(F + B) / V, where F and B are the times of all
+# layers of a device.
 
 # %%
 counted, by_formula, Vs = [], [], range(1, 9)
@@ -167,9 +168,10 @@ plot_lines(Vs, lines, across="V, stages on a device", up="planned makespan (F = 
 # %% [markdown]
 # The other price is memory. With a warm-up of 2 (K - 1 - k) + (V - 1) K forwards, as in
 # Megatron-LM, device 0 holds V K + K - 1 activations of stages that are 1/V as large.
-# In shares of a whole device that is K + (K - 1) / V, where 1F1B holds K: for K = 4 and
-# V = 2 it is 5.5 instead of 4. Would half the way, K - 1 - k, be enough? Here are both,
-# each made from the forwards and the backwards of your rows:
+# Counted in activations of a whole device's layers, that is K + (K - 1) / V, while 1F1B
+# holds K: 5.5 instead of 4 for K = 4 and V = 2. Would half of the way, K - 1 - k, be
+# enough? Here are both warm-ups, each made from the forwards and the backwards of your
+# rows:
 
 
 # %%
@@ -216,8 +218,8 @@ plot_lines(
 
 # %% [markdown]
 # With free links, the short warm-up is just as fast, and holds no more than 1F1B. The
-# long one pays off where messages take time: it has work in reserve while a gradient
-# travels. So both are right, and the links decide between them.
+# long warm-up pays off where messages take time: a device has work in reserve while a
+# gradient travels. So both are right, and the links decide between them.
 #
 # Here are the bytes, counted by the engine while it trains 16 layers on four devices:
 
@@ -262,6 +264,6 @@ progress()
 
 # %% [markdown]
 # **Where next:** [exercise 11](exercise_11_backward_in_two.ipynb) fills the rest of the
-# bubble with weight gradients.
-# [Lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) shows when M is small
-# because many replicas share the batch.
+# bubble with weight gradients. [Lesson
+# 14](../notebooks/14_pipelines_among_other_ways.ipynb) shows a case in which M is
+# small: many replicas share the batch.

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Exercise 13: a ring, and ZeRO-1
 #
-# **Why care?** Replicas add up their gradients after every step, and a gradient is as
-# large as the model. The ring does this with every link equally busy. Stop halfway, and
-# you also save most of the optimizer's memory, without sending a single byte more.
+# **Why care?** Replicas add up their gradients after every step, and these are as large
+# as the model. A ring adds them up with every link equally busy. Stop halfway, and you
+# also save most of the optimizer's memory, without sending a single byte more.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes. **You need**
 # [lesson 14](../notebooks/14_pipelines_among_other_ways.ipynb) and PyTorch, since it
@@ -31,7 +31,7 @@ predict("ex13/through-one")
 # %% [markdown]
 # In the ring each device cuts its gradient into D pieces. Here are three devices with
 # gradients a, b and c, in pieces 0 to 2. Every device sends to its right neighbour, the
-# last one to device 0. What has just arrived is **bold**:
+# last one to device 0. Each piece to which something has just been added is **bold**:
 #
 # | | device 0 has | device 1 has | device 2 has |
 # |---|---|---|---|
@@ -73,7 +73,7 @@ def ring_all_reduce(rank: int, D: int, pieces: list, send, receive) -> list:
         all devices, but pieces may differ in length
     send(array): to the right neighbour, (rank + 1) % D
     receive(like): an array from the left one; `like` is any array with the shape and
-        type of what will come
+        type of the array that will come
     Returns a list of D arrays.
 
     Small print:
@@ -119,18 +119,19 @@ for rank, sums in enumerate(tried):
 check("ex13/ring", ring_all_reduce)
 
 # %%
-# hint("ex13/ring")  # take the first # away for a hint; one after each try
+# hint("ex13/ring")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## ZeRO-1: stop in the middle
 #
 # After the first half each device has one complete piece of the gradient.
-# [ZeRO](../docs/glossary.md#zero)-1 updates the weights of this piece there and nowhere
-# else, so only that device has Adam's m and v for it. In the second half the new
-# weights go round, not the gradients.
+# [ZeRO](../docs/glossary.md#zero)-1 updates the weights of a piece only on the device
+# that has its complete gradient, so only that device has Adam's m and v for it. In the
+# second half the new weights go round the ring, not the gradients.
 #
 # In the table above, as in lesson 14, piece (d + 1) % D is complete on device d. Here
-# it should be piece d, so no piece starts on the same device as in the table.
+# piece d should be complete on device d, so every piece starts on another device than
+# in the table.
 
 # %%
 predict("ex13/adam-and-the-sum")
@@ -138,7 +139,7 @@ predict("ex13/adam-and-the-sum")
 # %% [markdown]
 # <details><summary>Small print</summary>
 #
-# - `weights` are those that the step before returned.
+# - `weights` is the list that the previous step returned.
 # - `state` is the same dict for the whole training. It is passed to `adam` as it is,
 #   and only `adam` writes into it.
 # - Both lists and their arrays may be overwritten.
@@ -182,7 +183,7 @@ def zero1_step(
 check("ex13/zero1", zero1_step)
 
 # %%
-# hint("ex13/zero1")  # take the first # away for a hint; one after each try
+# hint("ex13/zero1")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Two replicas train
@@ -269,14 +270,14 @@ print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_s
 # With the state in two halves, the training is the same. PyTorch's
 # `DistributedDataParallel` is your ring, started while the backward is still running.
 # Its `ZeroRedundancyOptimizer` divides the state like your step, though by whole
-# tensors rather than numbers. But it sends the weights after a whole all-reduce: that
-# makes three half rings, where yours has two.
+# tensors rather than numbers. But it sends the weights after a whole all-reduce: three
+# half rings instead of your two.
 
 # %% [markdown]
 # ## Killed, and resumed on one device
 #
 # In a ring no device can continue without the others. A training run on many devices
-# ends when one of them does, so it saves its state as it goes. `gpipe_edu train --save`
+# ends when one of them fails, so it saves its state regularly. `gpipe_edu train --save`
 # does this, here under torchrun with two ranks, the two stages of a pipeline. As soon
 # as a step is saved, the job is told to end at once, as happens when a cluster needs
 # its machines for another job.

@@ -2,9 +2,9 @@
 # # Exercise 14: the buffer's precision
 #
 # **Why care?** A pipeline adds up the gradients of many micro-batches. In bf16 this sum
-# loses more and more of what is added: with a large M, the gradient is off by more than
-# a tenth, and no error is raised. The cure costs two bytes per weight, and every large
-# training run pays them.
+# loses more and more of each new gradient: with a large M, the result is off by more
+# than a tenth, and no error is raised. The cure costs two bytes per weight, and every
+# large training run pays them.
 #
 # **Difficulty** 2 of 3. **Time** 25 minutes. **You need** [lesson
 # 04](../notebooks/04_accumulation.ipynb), [exercise 03](exercise_03_accumulation.ipynb)
@@ -42,10 +42,10 @@ lines = {"in bf16": sums, "exact": [float(count) for count in exact]}
 plot_lines(exact, lines, across="ones added", up="the sum (measured)")
 
 # %% [markdown]
-# The gradients of micro-batches are such terms: after a few hundred of them, the sum is
-# hundreds of times as large as what comes next. In PyTorch `.grad` has the type of its
-# weight, so with bf16 weights it is exactly this sum. (Real gradients have different
-# sizes and signs, so they don't stop all at once; they lose more and more.)
+# The same happens to the gradients of micro-batches: after a few hundred of them, the
+# sum is hundreds of times as large as the next gradient. In PyTorch `.grad` has the
+# type of its weight, so with bf16 weights it is exactly this sum. (Real gradients have
+# different sizes and signs, so they don't stop all at once; they lose more and more.)
 
 # %%
 predict("ex14/what-helps")
@@ -59,7 +59,8 @@ predict("ex14/what-helps")
 #
 # <details><summary>Small print</summary>
 #
-# - Micro-batches differ by one sample at most. Pieces without samples are left out.
+# - The sizes of micro-batches differ by one sample at most. Pieces without samples are
+#   left out.
 # - Besides the buffers, at most the gradients of one micro-batch are in memory.
 # - The buffers take 4 bytes per weight: they are float32, and no wider.
 # - Gradients that were in `.grad` before do not count. At the end every `.grad` is
@@ -76,8 +77,8 @@ predict("ex14/what-helps")
 def accumulate(net, loss_fn, x, y, M: int) -> list:
     """The gradients of the mini-batch (x, y), from M micro-batches, summed in float32.
 
-    Each micro-batch goes forward and back once, in bf16. All that is added up over
-    micro-batches is added up in float32.
+    Each micro-batch goes forward and back once, in bf16. Every sum over micro-batches
+    is computed in float32.
 
     net: an nn.Module with bf16 weights, all of them trained
     loss_fn: (output, target) -> a tensor with one value, the mean over these samples
@@ -115,14 +116,14 @@ gradients = accumulate(small, nn.CrossEntropyLoss(), images, labels, M=4)
 check("ex14/buffer", accumulate)
 
 # %%
-# hint("ex14/buffer")  # take the first # away for a hint; one after each try
+# hint("ex14/buffer")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Measured
 #
 # We take 1,024 digits and a network with 150,000 weights in bf16. The truth is the
-# gradient of the same weights in float64. `plain` is what you write without thinking
-# about it: `.grad` as it is.
+# gradient of the same weights in float64. `plain` is the obvious code: it lets `.grad`
+# add up in its own type.
 
 # %%
 torch.set_num_threads(1)
@@ -201,8 +202,8 @@ for wide in (True, False):
 # That is four bytes per weight instead of two, and an error below half a percent. In
 # the bill of mixed precision with Adam, the total is 18 bytes per weight: 2 for the
 # bf16 weight, 4 for the gradient in fp32, 12 for the optimizer's fp32 copy and its two
-# moments. For 8 billion weights the buffer is 32 GB; it is cut into pieces like the
-# rest, over stages and over replicas.
+# moments. For 8 billion weights the buffer is 32 GB; like the weights, it is divided
+# among stages and replicas.
 
 # %%
 progress()

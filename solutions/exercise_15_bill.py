@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Exercise 15: the bill
 #
-# **Why care?** "Does it fit?" is the first question of every training run, and it has
-# an answer in bytes, device by device, before you rent anything. Here you write that
+# **Why care?** "Does it fit?" is the first question about every training run. You can
+# answer it in bytes, device by device, before you rent anything. Here you write that
 # bill, and then use it to choose a plan.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 27 for the bill, 18 for the choice.
@@ -33,7 +33,7 @@ ge.simulate(ge.one_f_one_b(plan["K"], plan["M"]))
 
 # %% [markdown]
 # The column on the right says how many micro-batches a device holds at its peak. First
-# make a guess. Then come the rules.
+# make a guess; the rules follow.
 
 # %%
 predict("ex15/fullest")
@@ -51,15 +51,15 @@ predict("ex15/fullest")
 # **Activations.** With n = samples · s tokens in a micro-batch, a block keeps 34 n h /
 # T bytes of each micro-batch from its F to its B. (Attention scores are not kept, and
 # the group divides the sequence, too.) With recompute `"full"` it keeps only its input,
-# 2 n h / T; while one block is computed again, 34 n h / T come on top, once per device.
+# 2 n h / T; while one block is recomputed, 34 n h / T are added, once per device.
 #
 # How many are in flight? Device k warms up with this many forwards, and then runs one
 # more before its first backward:
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# Counting that one, at most V M are in flight, since a device runs no more forwards
-# than that in a step. Each of them is one micro-batch in *one* of the device's stages.
+# Together with this one, at most V M are in flight, since a device runs no more than V
+# M forwards in a step. Each of them is one micro-batch in *one* of the device's stages.
 #
 # **Logits.** For each token of one micro-batch, the last device holds a number of 4
 # bytes for every word of the vocabulary; a tensor group divides these by T.
@@ -109,7 +109,7 @@ for k, (state, activations) in enumerate(bill(llama_8b, plan)):
 check("ex15/bill", bill)
 
 # %%
-# hint("ex15/bill")  # take the first # away for a hint; one after each try
+# hint("ex15/bill")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Four ways to the same end
@@ -242,7 +242,7 @@ plot_bars(
 check("ex15/choice", choose)
 
 # %%
-# hint("ex15/choice")  # take the first # away for a hint; one after each try
+# hint("ex15/choice")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## How it runs

@@ -2,8 +2,8 @@
 # # Exercise 16: a profile with one thing wrong
 #
 # **Why care?** A training run on many ranks is half as fast as planned. Every rank
-# waits, and nothing says for which one. If you can read a trace, you can find in
-# minutes what takes others days.
+# waits, and nothing says for which other rank. If you can read a trace, you find the
+# cause in minutes instead of days.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes. **You need**
 # [lesson 15](../notebooks/15_beyond_one_machine.ipynb) and
@@ -33,7 +33,7 @@ from gpipe_edu.timeline import step_with_fault
 # | **slow rank** | the ops of one rank take longer than its layers should: a hot or shared processor | the machine; until then, give it fewer layers |
 # | **uneven cut** | layers cost the same everywhere, and one rank has many more of them | the cut |
 # | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
-# | **no overlap** | a rank begins nothing while a message that it sends is on its way | send without waiting (`isend`) |
+# | **no overlap** | a rank begins no op while a message that it sends is on its way | send without waiting (`isend`) |
 #
 # Each of them delays all ranks, since micro-batches pass through all of them. Here is a
 # simulated step with a slow rank. As in real profiles, no two ops take quite the same
@@ -59,7 +59,7 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 # %% [markdown]
 # ## Your turn
 #
-# Find what is wrong. It is exactly one of the four.
+# Find the fault. It is exactly one of the four.
 #
 # <details><summary>Small print</summary>
 #
@@ -137,7 +137,7 @@ print(
 check("ex16/profile", diagnose)
 
 # %%
-# hint("ex16/profile")  # take the first # away for a hint; one after each try
+# hint("ex16/profile")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
 # ## Find it, change it, measure again
@@ -145,7 +145,7 @@ check("ex16/profile", diagnose)
 # Now comes a pipeline that really runs: three ranks, each a separate process, and a
 # measured trace of all of them. So that any laptop can play three devices, layers wait
 # instead of computing: 4 ms forward, 8 ms back. The last layer, the head, waits as long
-# as four.
+# as four other layers together.
 
 # %%
 import time
@@ -218,8 +218,8 @@ on_your_machine(
 )
 
 # %% [markdown]
-# Each rank has four layers, and yet the head makes the last rank the slowest: what
-# counts is time. So cut by cost, and measure again:
+# Each rank has four layers, and yet the head makes the last rank the slowest: time
+# counts, not the number of layers. So cut by cost, and measure again:
 
 # %%
 by_cost = list(ge.balance_by_cost(costs, 3))
@@ -239,5 +239,5 @@ progress()
 
 # %% [markdown]
 # **Where next:** [see your bubble](../docs/measured_run.md) explains how to take a
-# profile of a pipeline of your own; `gpipe-edu open` and `ge.diagnose` say what it
-# shows.
+# profile of a pipeline of your own; `gpipe-edu open` and `ge.diagnose` say what that
+# profile shows.

@@ -12,7 +12,7 @@ from typing import Any
 TAG = "remove-cell"
 
 _PROGRESS = re.compile(r"^progress\(", re.MULTILINE)
-_UNCOMMENT = "take the first # away for a hint; "
+_UNCOMMENT = "for a hint, remove the first #; "
 """Words that a page has a button for instead."""
 
 

@@ -333,7 +333,7 @@ def _describe_worker(wish: Mapping[str, Any]) -> str:
 
 def _judge_worker(wish: Mapping[str, Any], answer: object) -> Judged:
     slip = slip_of_worker(answer)
-    return Judged(not slip, slip or "Its gradients are those of one device. The lesson goes on with yours.")
+    return Judged(not slip, slip or "Its gradients are the same as on one device. The lesson goes on with yours.")
 
 
 def _describe_peaks(wish: Mapping[str, Any]) -> str:

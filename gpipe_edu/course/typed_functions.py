@@ -89,9 +89,9 @@ def slip_of_worker(worker: object) -> str:
     if not all(isinstance(gradient, torch.Tensor) for gradient in sent):
         return f"`{sent[0]}` was sent to the front: a start collects a gradient after `requires_grad_()`, in `.grad`."
     if not all(torch.allclose(*pair) for pair in zip(sent, wanted[:1:-1], strict=True)):
-        return "The input gradients are not those of one device, the last micro-batch first."
+        return "The input gradients are not the same as on one device, the last micro-batch first."
     if any(w.grad is None or not torch.allclose(w.grad, right) for w, right in zip(weights, wanted, strict=False)):
-        return "The gradients of the weights are not those of one device."
+        return "The gradients of the weights are not the same as on one device."
     return ""
 
 

@@ -51,11 +51,11 @@ class EngineRun:
 
     @property
     def equal(self) -> bool:
-        """True if the gradients are those of one device, but for rounding."""
+        """True if the gradients are the same as on one device, but for rounding."""
         return self.difference <= TOLERANCE[self.engine]
 
     def __str__(self) -> str:
-        verdict = "the gradients are those of one device" if self.equal else "the gradients are NOT those of one device"
+        verdict = f"the gradients are {'' if self.equal else 'NOT '}the same as on one device"
         return (
             f"{self.engine}: {verdict} (largest difference {self.difference:.1e} of their size). "
             f"Step {self.measured.source} {self.measured.makespan * 1e3:.1f} ms, planned "

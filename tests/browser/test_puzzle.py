@@ -69,7 +69,7 @@ def test_the_first_level_by_keyboard_alone_and_a_restart_forgets_nothing(lab):
     page.keyboard.press("Enter")
     page.wait_for_selector(".gp-run .ge-base rect", state="attached")
     assert page.locator(".gp-run .ge-panel").count() == 2, "measured beside planned"
-    assert "the gradients are those of one device" in page.inner_text(".gp-run")
+    assert "the gradients are the same as on one device" in page.inner_text(".gp-run")
     tab_to(page, "[data-next]")
     page.keyboard.press("Enter")
     page.wait_for_selector("text=2. Pipelining")

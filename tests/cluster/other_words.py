@@ -75,7 +75,7 @@ def evaluated():
 
 
 def clipped():
-    """For each kind of norm, how far it and the gradients are from those of one device."""
+    """For each kind of norm, how far it and the gradients are from those of one-device training."""
     (x, y), found = data(), []
     for kind in NORMS:
         single, pipeline = network(), Pipeline(network(), ge.one_f_one_b(2, 4), LOSS, x)

@@ -1,4 +1,4 @@
-"""Gradients of processes driven by PyTorch's engine equal those of one device, for every schedule it can be given."""
+"""PyTorch's engine in several processes: gradients equal those of one-device training, under every schedule."""
 
 import pytest
 import torch

@@ -27,7 +27,7 @@ SLIPS_OF_A_WORKER = {
     "result.backward(gradients.get())": {
         "...": "3 of 3 gradients were not taken",
         "result.backward()": "RuntimeError: grad can be implicitly",
-        "result.sum().backward(); gradients.get()": "The input gradients are not those of one device",
+        "result.sum().backward(); gradients.get()": "The input gradients are not the same as on one device",
     },
     "input_gradients.put(start.grad)": {
         "...": "Of 3 micro-batches 0 input gradients",

@@ -133,7 +133,7 @@ def test_prove_and_run(play, monkeypatch):
     assert "No schedule is done before 6" in out
     assert "Search: proved: no schedule is done before 6" in out
     assert "No: nothing to run yet: still to be placed: " in out
-    assert "numpy: the gradients are those of one device" in out
+    assert "numpy: the gradients are the same as on one device" in out
     assert "planned, time in" in out
     assert "replayed, time in" in out
 

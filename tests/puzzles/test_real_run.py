@@ -1,4 +1,4 @@
-"""The learner's schedule runs for real, and its gradients are those of one device."""
+"""The learner's schedule runs for real, and its gradients are the same as on one device."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ def test_every_solution_trains_as_one_device_would(level, engine):
     for timeline in (result.measured, result.planned):
         assert timeline.unit == "s"
         assert {span.op for span in timeline.spans} == {op for row in schedule.rows for op in row}
-    assert "the gradients are those of one device" in str(result)
+    assert "the gradients are the same as on one device" in str(result)
 
 
 def test_a_wrong_gradient_is_called_wrong(monkeypatch):
@@ -49,7 +49,7 @@ def test_a_wrong_gradient_is_called_wrong(monkeypatch):
     result = run(find_level("pipelining"), ge.gpipe(3, 3))
     assert not result.equal
     assert result.difference == pytest.approx(1)
-    assert "NOT those of one device" in str(result)
+    assert "NOT the same as on one device" in str(result)
 
 
 def test_uneven_stages_get_uneven_work():

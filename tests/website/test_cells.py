@@ -283,7 +283,7 @@ def folder(tmp_path_factory):
             text("why", "The reason stands here.\n\n## Your turn\n\nWrite it."),
             code("stub", STUB),
             code("check", 'check("ex01/splitting", split)'),
-            code("hint", '# hint("ex01/splitting")  # take the first # away'),
+            code("hint", '# hint("ex01/splitting")  # remove the first #'),
             code("torch", "import torch", needs_pytorch=True),
             code("recap", 'progress("00")'),
             code("chart", "import gpipe_edu as ge\n\nge.gantt(ge.gpipe(2, 3))"),

@@ -163,7 +163,7 @@ def test_what_is_only_for_those_who_run_a_notebook_is_not_on_its_page(site):
     assert lessons
     for path in lessons:
         assert foreign.findall(shown(path)) == [], path.name
-        assert "take the first # away" not in path.read_text(encoding="utf-8"), path.name  # there is a button
+        assert "remove the first #" not in path.read_text(encoding="utf-8"), path.name  # there is a button
 
 
 @pytest.mark.parametrize("needs_pytorch", [True, False])

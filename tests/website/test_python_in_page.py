@@ -28,7 +28,7 @@ def test_the_puzzle_is_played_trained_and_kept(address, open_page):
     says(page, "Solved with makespan 6, at par")
     page.click('[data-do="run"]')
     page.wait_for_selector(".gp-run .ge-panel")
-    assert "the gradients are those of one device" in page.inner_text(".gp-run")
+    assert "the gradients are the same as on one device" in page.inner_text(".gp-run")
     page.reload()
     page.wait_for_selector("text=2. Pipelining")  # which Python opens: the page had shown the solved one
     assert "solved with makespan 6" in page.get_attribute('[data-level="first-dependency"]', "aria-label")

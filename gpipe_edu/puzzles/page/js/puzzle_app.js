@@ -16,7 +16,7 @@ const EMPTIES = "This level is recorded as solved, but the board would be empty 
 const SLOW = { finish: "Looking for a way …", prove: "Searching; this can take ten seconds …", run: "Training with your schedule …" };
 const RAN = {
   true: "Your schedule has trained a model, with the gradients of one device; below it stands beside its plan",
-  false: "Your schedule has trained a model, but its gradients are not those of one device",
+  false: "Your schedule has trained a model, but its gradients are not the same as on one device",
 };
 
 /** send(message): to Python; it raises without a kernel. silent: what is said where no answer comes for a while.
