@@ -163,6 +163,11 @@ def context_waits(S, C):
     return block.messages * C / (C - 1), block.products  # of many devices
 
 
+def experts_wait(S, h):
+    machine, width, copies = a_block(S)[0], 64, 8
+    return 2 * costs.exchange(2 * width, copies, 1024, 1, 0, False, machine), copies * 6 * width * h / machine.speed
+
+
 def pipeline_waits(S, w):
     machine, block = a_block(S, width=w)
     return costs.boundary_message(block.entering, 2, machine), block.products
@@ -183,6 +188,7 @@ WAITS = {
     "ZeRO-3": shards_wait,
     "tensor, T devices": tensor_waits,
     "context, C devices": context_waits,
+    "experts, over many devices": experts_wait,
     "pipeline": pipeline_waits,
     "pipeline, its bubble": bubble_is,
     "every way, the memory": memory_waits,

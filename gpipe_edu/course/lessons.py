@@ -32,6 +32,7 @@ LESSONS: Final = tuple(
         ("13_without_a_flush", "Without a flush"),
         ("14_pipelines_among_other_ways", "Pipelines among other ways"),
         ("15_beyond_one_machine", "Beyond one machine"),
+        ("16_experts_in_a_pipeline", "Experts in a pipeline"),
     )
 )
 

@@ -24,9 +24,9 @@ PARTS = (
     "tests/preloaded.py",
     "tests/processes.py",
 )
-FOLDER = "gpipe_edu/judge/tasks/ex17_way_back"
-MASTER = "solutions/exercise_17_way_back.py"
-BANK = "tests/solutions/bank/ex17_way_back.py"
+FOLDER = "gpipe_edu/judge/tasks/ex20_way_back"
+MASTER = "solutions/exercise_20_way_back.py"
+BANK = "tests/solutions/bank/ex20_way_back.py"
 MARKING = "gpipe_edu/teaching/grading/marking.toml"
 WRITTEN = (*(f"{FOLDER}/{part}" for part in ("__init__.py", "perform.py", "messages.toml", "check.py")), MASTER, BANK)
 
@@ -100,7 +100,7 @@ class Clone:
         (self.root / path).write_text(text.replace(old, new) if old else text + new)
 
     def finish(self):
-        """What the author of ex17/way-back does after `exercise new`."""
+        """What the author of ex20/way-back does after `exercise new`."""
         for path in WRITTEN:
             text = (self.root / path).read_text()
             (self.root / path).write_text(re.sub(r"^# TODO.*\n", "", text, flags=re.MULTILINE).replace("TODO: ", ""))
@@ -111,9 +111,9 @@ class Clone:
             "from tests.solutions.bank import Bank\n",
         )
         self.edit(BANK, "", ANSWERS)
-        self.edit(MARKING, "[points]\n", '[points]\n"ex17/way-back" = 2\n')
+        self.edit(MARKING, "[points]\n", '[points]\n"ex20/way-back" = 2\n')
         row = (
-            "| [17 The way back](../exercises/exercise_17_way_back.ipynb) | 03 | 1 | 15 | the order of the backward |\n"
+            "| [20 The way back](../exercises/exercise_20_way_back.ipynb) | 03 | 1 | 15 | the order of the backward |\n"
         )
         self.edit("docs/course.md", "", row)
         self.run("-m", "gpipe_edu", "build")

@@ -15,7 +15,7 @@ from .clone import BANK, FOLDER, MARKING, MASTER, WRITTEN
 
 pytestmark = pytest.mark.slow
 
-KEY = "ex17/way-back"
+KEY = "ex20/way-back"
 SAID = f"{FOLDER}/messages.toml"
 CHECK = f"{FOLDER}/check.py"
 
@@ -106,7 +106,7 @@ BROKEN = [
         "by the check",
         CHECK,
         "from random",
-        "from gpipe_edu.judge.tasks.ex17_way_back.used import x\nfrom random",
+        "from gpipe_edu.judge.tasks.ex20_way_back.used import x\nfrom random",
         [],
     ),
     (
@@ -114,9 +114,9 @@ BROKEN = [
         SAID,
         "wrong.A = ",
         "# wrong.A = ",
-        [f"{SAID} [predictions.way_back]: ex17/way_back has * it must have * wrong. Mend that entry"],
+        [f"{SAID} [predictions.way_back]: ex20/way_back has * it must have * wrong. Mend that entry"],
     ),
-    ("a question never asked", SAID, "", NEVER_ASKED, [f"{MASTER}: * ex17/never_asked is asked 0 times. Ask it once"]),
+    ("a question never asked", SAID, "", NEVER_ASKED, [f"{MASTER}: * ex20/never_asked is asked 0 times. Ask it once"]),
     (
         "a solution and a stub that are wrong",
         MASTER,
@@ -125,50 +125,50 @@ BROKEN = [
         [
             f"{MASTER} solution: it should get passed, and gets forward * Mend the solution",
             f"{MASTER} stub: it should get unwritten, and gets forward * Put ### BEGIN SOLUTION",
-            "exercises/exercise_17_way_back.ipynb: it is not what its master says. Run: gpipe-edu build",
+            "exercises/exercise_20_way_back.ipynb: it is not what its master says. Run: gpipe-edu build",
         ],
     ),
     (
         "two checks",
         MASTER,
-        '\ncheck("ex17/way-back", way_back)\n',
-        '\ncheck("ex17/way-back", way_back)\ncheck("ex17/way-back", way_back)\n',
-        [f'{MASTER}: it does not check its answer once. Write check("ex17/way-back", way_back)'],
+        '\ncheck("ex20/way-back", way_back)\n',
+        '\ncheck("ex20/way-back", way_back)\ncheck("ex20/way-back", way_back)\n',
+        [f'{MASTER}: it does not check its answer once. Write check("ex20/way-back", way_back)'],
     ),
     (
         "another id",
         MASTER,
-        "ex17-way-back-answer",
-        "ex17-answer",
+        "ex20-way-back-answer",
+        "ex20-answer",
         [f"{MASTER}: no cell with the grade_id * Give the cell"],
     ),
     (
         "other points",
         MARKING,
-        '"ex17/way-back" = 2',
-        '"ex17/way-back" = 9',
-        [f"{MARKING}: ex17/way-back is worth 9 points here and 2 in its master. Give the check cell"],
+        '"ex20/way-back" = 2',
+        '"ex20/way-back" = 9',
+        [f"{MARKING}: ex20/way-back is worth 9 points here and 2 in its master. Give the check cell"],
     ),
     (
         "a promise that is no slip",
         SAID,
         "hints = [",
         'promises = ["nothing"]\nhints = [',
-        [f"{SAID}: ex17/way-back promises nothing, which is no slip. Name one that has a sentence"],
+        [f"{SAID}: ex20/way-back promises nothing, which is no slip. Name one that has a sentence"],
     ),
 ]
 """What is done to a finished exercise: path, old text, new text, and the beginnings of the lines that tell of it."""
 
 FRESH = [
     *(f"{path}:*: a TODO is left: * Do it" for path in WRITTEN[2:]),
-    "exercises/exercise_17_way_back.ipynb: it is not what its master says. Run: gpipe-edu build",
-    f'{MARKING}: ex17/way-back has no points. Add "ex17/way-back" = 2 under [points]',
+    "exercises/exercise_20_way_back.ipynb: it is not what its master says. Run: gpipe-edu build",
+    f'{MARKING}: ex20/way-back has no points. Add "ex20/way-back" = 2 under [points]',
     f"{BANK}: the number of its misconceptions is 3. Write at least 8",
     f"{BANK}: the number of its right answers is 1. Write at least 2",
     f"{BANK}: no right answer has a dataclass for a helper. Use a dataclass",
     f"{BANK}: no right answer has an Enum for a helper. Use an Enum",
     f"{BANK}: no right answer has a NamedTuple for a helper. Use a NamedTuple",
-    "docs/course.md: the table of exercises has no row for exercise_17_way_back. Add: | [17",
+    "docs/course.md: the table of exercises has no row for exercise_20_way_back. Add: | [20",
 ]
 
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_loaded_is_told_and_not_judged(clone):
 
 
 def test_a_key_that_does_not_exist_is_refused_with_one_that_does(finished):
-    assert 'did you mean "ex17/way-back"?' in finished.exercise("check", "ex17/wayback", ends=2)
+    assert 'did you mean "ex20/way-back"?' in finished.exercise("check", "ex20/wayback", ends=2)
 
 
 def test_a_shared_sentence_that_no_answer_meets_is_told():

@@ -50,6 +50,8 @@ WANTED = {
     "13/largest-rate": "although each gradient is seven updates old. A number, in decimal form.",
     "14/fit": "recompute and schedule, that fits and whose step takes at most 38 seconds.",
     "15/order": "all 4 micro-batches; its step takes at most 13 units.",
+    "16/link-copies": "Copies on the link from device 1 to device 0. A number, in copies.",
+    "16/exposed": "how much longer the pair takes than its products. A number, in ms.",
     "03/lean": "its step takes at most 18 units; the devices, from 0 on, hold at most 3, 2, 1 micro-batches.",
 }
 
@@ -84,6 +86,8 @@ def said(capsys, key, answer):
         ("09/zero-bubble-by-hand", ge.zero_bubble(3, 4)),
         ("09/v-by-hand", V),
         ("13/largest-rate", 0.21),
+        ("16/link-copies", 4),
+        ("16/exposed", 2),
         ("14/fit", {"D": 1, "K": 4, "M": 128, "tensor": 8}),
         ("14/fit", {"D": 32, "M": 4, "zero": 3, "recompute": "full"}),
         ("15/order", ge.zero_bubble(2, 4)),
@@ -133,6 +137,8 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
         ("09/v-by-hand", ge.interleaved(2, 2, 2), "its stages are on devices 0, 1, 0, 1 and belong on 0, 1, 1, 0"),
         ("13/largest-rate", 0.25, "the weight swings ever further out"),
         ("13/largest-rate", 0.3, "0.3 is too large."),
+        ("16/link-copies", 3, "each gets a copy"),
+        ("16/exposed", 0, "but not always at the right time"),
         ("14/fit", {"D": 4, "K": 8, "M": 8, "zero": 1}, "lacks 738 GB (D=4, K=8, M=8, ZeRO-1, 1f1b, recompute none)"),
         ("14/fit", {"D": 2, "K": 2, "M": 8, "tensor": 8, "zero": 1, "recompute": "full"}, "a step takes 49.5 seconds"),
         ("14/fit", {"D": 33}, "It cannot be: D is 33"),

@@ -10,7 +10,7 @@ from gpipe_edu.base import store
 from gpipe_edu.course import attempt, challenge
 from gpipe_edu.course.lessons import LESSONS
 from gpipe_edu.data import paper
-from gpipe_edu.sizing import presets
+from gpipe_edu.sizing import Machine, costs, presets
 from gpipe_edu.timeline import peak_memory
 from tests.each import each
 
@@ -51,6 +51,15 @@ def sent_in_a_ring(D, numbers):
     for _half in ("reduce-scatter", "all-gather"):
         sent += sum(pieces[(0 - turn) % D] for turn in range(D - 1))
     return sent
+
+
+EIGHT_NODES = Machine(64, memory=1, speed=1, link=1e15, network=50e9, node=8)
+
+
+def state_of_the_first(dense, experts, devices, group):
+    """Bytes on device 0: for each part of the weights its holders are listed, who divide the optimizer's state."""
+    parts = [(dense, range(devices)), *((experts / group, range(part, devices, group)) for part in range(group))]
+    return sum(size * (6 + 12 / len(holders)) for size, holders in parts if 0 in holders)
 
 
 def agree(p, places=1_000_000):
@@ -127,6 +136,9 @@ WORKED_OUT = {
     "15/messages": lambda: messages(ge.one_f_one_b(4, 12)) / 3,
     "15/milliseconds-on-the-link": lambda: 1000 * 4 * np.zeros((8192, 4096), dtype=np.float16).nbytes / 25e9,
     "15/saving-seconds": lambda: 70e9 * 3 * 4 / 64 / 2e9,
+    "16/crossing-share": lambda: 100 * sum(a != b for a in range(16) for b in range(16)) / 16**2,
+    "16/dispatch-milliseconds": lambda: 1e3 * costs.exchange(7168, 8, 64, 1, 0, False, EIGHT_NODES) * 4096,
+    "16/state-gigabytes": lambda: state_of_the_first(dense=1, experts=16, devices=32, group=16),
 }
 
 

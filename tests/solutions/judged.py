@@ -18,6 +18,8 @@ NUMPY = (
     "ex12/interleaved",
     "ex15/bill",
     "ex15/choice",
+    "ex17/exchange",
+    "ex17/average",
 )
 """The tasks of notebooks without PyTorch, whose answers are judged in a browser, too."""
 

@@ -28,6 +28,8 @@ _JUDGES = {
     "ex15_bill": ("check", "perform"),
     "ex15_choice": ("check", "perform"),
     "ex16_profile": ("check", "perform"),
+    "ex17_average": ("check", "perform"),
+    "ex17_exchange": ("check", "perform"),
 }
 """Modules of exercises that a first result does not wait for; their sentences, which are data, come with the rest."""
 

@@ -32,7 +32,7 @@ from .material import PARTS, Entry, Material, Shortcoming, relative, require_clo
 
 
 def new(
-    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="A new key, such as ex17/way-back.")],
+    key: Annotated[str, typer.Argument(metavar="EXERCISE", help="A new key, such as ex20/way-back.")],
 ) -> int:
     """Write a small exercise that works, to be made into another one: folder, master and bank."""
     with bad_arguments():
@@ -49,7 +49,7 @@ def new(
 
 def check(
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="EXERCISE", help="Such as ex17/way-back. Default: all.")
+        list[str] | None, typer.Argument(metavar="EXERCISE", help="Such as ex20/way-back. Default: all.")
     ] = None,
 ) -> int:
     """Say what is not right with exercises, and how to mend it. Exit code 1 if anything is."""
@@ -146,7 +146,7 @@ def write_new(key: str) -> list[Path]:
     if not _KEY.fullmatch(key) or keyword.iskeyword(function):
         raise ValueError(
             f"the exercise is {key!r}; it must be ex, two digits, a slash and a name in small letters, digits and "
-            "hyphens that can name a function, such as ex17/way-back"
+            "hyphens that can name a function, such as ex20/way-back"
         )
     number, material = key[2:4], Material(key)
     notebook = f"exercise_{number}_{function}"

@@ -1,0 +1,19 @@
+"""How `exchange_bytes` is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def perform(
+    exchange_bytes: Any,
+    chosen: list[list[int]],
+    home: list[int],
+    device_of: list[int],
+    capacity: int,
+    token_bytes: int,
+) -> Any:
+    """The entries of the dict, and the three lists as they are afterwards."""
+    lists = [list(experts) for experts in chosen], list(home), list(device_of)
+    found = exchange_bytes(*lists, capacity, token_bytes)
+    return [list(found.items())] if isinstance(found, dict) else found, *lists
