@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,12 @@ def holders_first(dense, experts):
             mine[e] = total / R
         new_experts.append(mine)
     return new_dense, new_experts
+
+
+@BANK.right
+def in_fractions(dense, experts):
+    dense, experts = [Fraction(one) for one in dense], [{e: Fraction(own[e]) for e in own} for own in experts]
+    return holders_first(dense, experts)
 
 
 @BANK.right
@@ -97,6 +104,7 @@ def change(slip, name, *texts):
 change("over-holders", "mean_over_holders", TOTAL, "mine[e] = total / len(holders[e])")
 change("experts-added-up", "sum_over_holders", TOTAL, "mine[e] = total")
 change("divided-by-group", "by_the_group", TOTAL, f"mine[e] = total / {GROUP}")
+change("divided-by-group", "by_the_experts", TOTAL, "mine[e] = total / len(holders)")
 change("experts-alone", "experts_stay", TOTAL, "mine[e] = experts[rank][e]")
 change("experts-alone", "experts_are_never_replicated", OWN, "total = experts[rank][e]")
 change("experts-alone", "only_within_a_group", TOTAL, f"mine[e] = experts[rank][e] / {GROUP}")
@@ -133,6 +141,12 @@ change("not-numbers", "texts", TOTAL, "mine[e] = str(total / R)")
 change("no-return", "no_return", ANSWER, "new_dense, new_experts")
 change("experts-off", "by_one_too_many", TOTAL, "mine[e] = total / (R + 1)")
 change("dense-off", "the_first_decides", DENSE, "new_dense.append(dense[0])")
+
+
+@BANK.wrong("other-experts")
+def one_mean_for_all_experts(dense, experts):
+    R, every = len(dense), [gradient for own in experts for gradient in own.values()]
+    return [sum(dense) / R] * R, [dict.fromkeys(own, sum(every) / len(every)) for own in experts]
 
 
 @BANK.wrong("input-changed")

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,11 @@ def by_the_rules(chosen, home, device_of, capacity, token_bytes):
                 if link[0] != link[1]:
                     links[link] = links.get(link, 0) + token_bytes
     return links
+
+
+@BANK.right
+def exact_numbers(chosen, home, device_of, capacity, token_bytes):
+    return by_the_rules(chosen, home, device_of, capacity, Fraction(token_bytes))
 
 
 @BANK.right
@@ -96,6 +102,7 @@ change("no-capacity", "never_full", ROOM, "if True:")
 change("latest-first", "last_come_first_served", TOKENS, "in reversed(range(len(chosen)))")
 change("off-by-one", "one_more", ROOM, "if taken[e] <= capacity:")
 change("off-by-one", "one_less", ROOM, "if taken[e] < capacity - 1:")
+change("no-direction", "sorted_pairs", LINK, "tuple(sorted((home[token], device_of[e])))")
 change("from-behind", "to_from", LINK, "(device_of[e], home[token])")
 change("experts-as-devices", "no_device_of", LINK, "(home[token], e)")
 change(
@@ -189,6 +196,31 @@ def all_or_nothing(chosen, home, device_of, capacity, token_bytes):
             for e in experts:
                 if device_of[e] != sender:
                     links[sender, device_of[e]] += token_bytes
+    return links
+
+
+@BANK.wrong("whole-token")
+def leaves_the_loop_when_one_is_full(chosen, home, device_of, capacity, token_bytes):
+    taken, links = Counter(), Counter()
+    for experts, sender in zip(chosen, home, strict=True):
+        for e in experts:
+            if taken[e] == capacity:
+                break
+            taken[e] += 1
+            if device_of[e] != sender:
+                links[sender, device_of[e]] += token_bytes
+    return links
+
+
+@BANK.wrong("first-choices")
+def first_choices_first(chosen, home, device_of, capacity, token_bytes):
+    taken, links = Counter(), Counter()
+    for choice in range(len(chosen[0])):
+        for experts, sender in zip(chosen, home, strict=True):
+            e = experts[choice]
+            taken[e] += 1
+            if taken[e] <= capacity and device_of[e] != sender:
+                links[sender, device_of[e]] += token_bytes
     return links
 
 

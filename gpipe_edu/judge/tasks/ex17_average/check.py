@@ -83,8 +83,15 @@ _OF_EXPERTS: Final[dict[str, tuple[Callable[[Job], Any], ...]]] = {
     "experts-alone": (lambda job: job.each(1), lambda job: job.each(len(job.dense)), lambda job: job.each(job.group)),
     "over-holders": (lambda job: job.added_up(job.copies),),
     "experts-added-up": (lambda job: job.added_up(1),),
-    "divided-by-group": (lambda job: job.added_up(job.group),),
+    "divided-by-group": (
+        lambda job: job.added_up(job.group),
+        lambda job: job.added_up(len(job.experts[0])),
+        lambda job: job.added_up(job.group * len(job.experts[0])),
+    ),
     "other-experts": (
+        lambda job: [
+            dict.fromkeys(own, np.mean([g for one in job.experts for g in one.values()])) for own in job.experts
+        ],
         lambda job: job.by_place(lambda rank: range(len(job.dense))),
         lambda job: job.by_place(_in_blocks(job.group)),
         lambda job: job.by_place(_in_blocks(job.copies)),

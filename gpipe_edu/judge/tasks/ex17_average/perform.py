@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from gpipe_edu.judge.guest.forms import gather
@@ -22,4 +23,12 @@ def perform(average_gradients: Any, dense: list[float], experts: list[list[tuple
 def _entries(part: Any) -> Any:
     if not isinstance(part, list):
         return part
-    return [{"entries": list(one.items())} if isinstance(one, dict) else one for one in part]
+    return [_entries_of(one) if isinstance(one, dict) else _plain(one) for one in part]
+
+
+def _entries_of(own: dict[Any, Any]) -> dict[str, Any]:
+    return {"entries": [(expert, _plain(gradient)) for expert, gradient in own.items()]}
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value

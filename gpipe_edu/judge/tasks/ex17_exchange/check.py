@@ -39,11 +39,14 @@ def exchange(routing: Routing, **belief: Any) -> Links:
     """The bytes on each link in the dispatch. belief: what somebody believes instead, see `_RULES`."""
     its = _RULES | belief
     places, found = Counter[Any](), Counter[tuple[int, int]]()
-    for token in range(len(routing.home))[:: its["order"]]:
-        experts, home, reached = its["copies"](routing.chosen[token]), routing.home[token], set[int]()
+    for chosen, home in its["order"](routing):
+        experts, reached = its["copies"](chosen), set[int]()
         queues = [its["queue"](home, expert, its["place"](routing, expert)) for expert in experts]
-        if its["whole"] and any(places[queue] >= routing.capacity for queue in queues):
+        full = [places[queue] >= routing.capacity for queue in queues]
+        if its["whole"] == "all" and any(full):
             continue
+        if its["whole"] == "rest" and any(full):
+            experts, queues = experts[: full.index(True)], queues[: full.index(True)]
         for expert, queue in zip(experts, queues, strict=True):
             to = its["place"](routing, expert)
             if to != home or its["own"] != "no place":
@@ -60,19 +63,20 @@ def exchange(routing: Routing, **belief: Any) -> Links:
 
 _RULES: Final[dict[str, Any]] = {
     "copies": lambda experts: experts,
-    "order": 1,
+    "order": lambda routing: zip(routing.chosen, routing.home, strict=True),
     "place": lambda routing, expert: routing.device_of[expert],
     "queue": lambda home, expert, to: expert,
     "room": lambda routing: routing.capacity,
-    "whole": False,
+    "whole": "",
     "own": "",
     "once": False,
     "links": lambda home, to, expert: [(home, to)],
     "size": lambda routing: routing.token_bytes,
 }
-"""Which copies of a token are sent; in which order tokens come; where an expert is; what has a capacity, and how large
-it is; whether a token is dropped whole; whether copies for the own device are "sent", or take "no place" in an expert;
-whether a device gets a token once; on which links a copy goes; its bytes."""
+"""Which copies of a token are sent; in which order tokens come, with their experts and homes; where an expert is; what
+has a capacity, and how large it is; whether a full expert costs a token "all" copies, or the "rest" of them; whether
+copies for the own device are "sent", or take "no place" in an expert; whether a device gets a token once; on which
+links a copy goes; its bytes."""
 
 BELIEFS: Final[Beliefs] = {
     "one-copy": ({"copies": lambda experts: experts[:1]},),
@@ -82,10 +86,12 @@ BELIEFS: Final[Beliefs] = {
     "of-each-device": ({"queue": lambda home, expert, to: (home, expert)},),
     "of-the-device": ({"queue": lambda home, expert, to: to}, {"queue": lambda home, expert, to: (home, to)}),
     "own-take-no-place": ({"own": "no place"},),
-    "latest-first": ({"order": -1},),
-    "whole-token": ({"whole": True},),
+    "latest-first": ({"order": lambda routing: zip(routing.chosen[::-1], routing.home[::-1], strict=True)},),
+    "first-choices": ({"order": lambda routing: _choice_by_choice(routing)},),
+    "whole-token": ({"whole": "all"}, {"whole": "rest"}),
     "off-by-one": ({"room": lambda routing: routing.capacity + 1}, {"room": lambda routing: routing.capacity - 1}),
     "from-behind": ({"links": lambda home, to, expert: [(to, home)]},),
+    "no-direction": ({"links": lambda home, to, expert: [(min(home, to), max(home, to))]},),
     "both-ways": (
         {"links": lambda home, to, expert: [(home, to), (to, home)]},
         {"links": lambda home, to, expert: [(home, to), (home, to)]},
@@ -187,6 +193,12 @@ def _reasons(asked: Sequence[_Asked]) -> Iterator[Sign]:
     for slip, way in ways(BELIEFS):
         yield Sign(slip, all(_is(answer.links, exchange(answer.routing, **way)) for answer in asked))
     yield Sign("off")
+
+
+def _choice_by_choice(routing: Routing) -> Iterator[tuple[list[int], int]]:
+    """All tokens with their first choice, then all with their second, and so on."""
+    for choice in range(len(routing.chosen[0])):
+        yield from (([experts[choice]], home) for experts, home in zip(routing.chosen, routing.home, strict=True))
 
 
 def _alike(routing: Routing, size: float) -> Links:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 
@@ -16,4 +17,6 @@ def perform(
     """The entries of the dict, and the three lists as they are afterwards."""
     lists = [list(experts) for experts in chosen], list(home), list(device_of)
     found = exchange_bytes(*lists, capacity, token_bytes)
-    return [list(found.items())] if isinstance(found, dict) else found, *lists
+    if isinstance(found, dict):
+        found = [[(link, float(size) if isinstance(size, Fraction) else size) for link, size in found.items()]]
+    return found, *lists
