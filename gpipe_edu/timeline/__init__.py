@@ -5,7 +5,8 @@ planned timelines are deterministic; `ends.py` says sooner when that ends, `merg
 whose ops were timed one by one, and `single_thread.py` has calls that one thread hands to devices. `stuck_schedule.py`
 turns a schedule that cannot run into something to draw: what has run, what never will, and arrows for the broken rule.
 `trace.py` writes and reads Chrome traces, `opened/` opens what other programs have measured, `faults.py` makes steps to
-practise on, `diagram.py` reads what people draw.
+practise on, `diagram.py` reads what people draw. If micro-batches cost differently, `micro_batch_order.py` finds their
+best order and `cut_by_step.py` the best cut; both try thousands of variants at once, with `step_lengths.py`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from .single_thread import dispatch_calls
 from .timeline import Message, Span, Timeline
 
 if TYPE_CHECKING:
+    from .cut_by_step import balance_by_step
+    from .micro_batch_order import order_micro_batches
     from .opened import load, read_profiles
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "Message",
     "Span",
     "Timeline",
+    "balance_by_step",
     "calibrate",
     "contradictions",
     "diagnose",
@@ -37,6 +41,7 @@ __all__ = [
     "formulas",
     "load",
     "merge_replays",
+    "order_micro_batches",
     "peak_memory",
     "read_diagram",
     "read_profiles",
@@ -47,9 +52,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What opens files is large, and loads when it is first used."""
+    """What opens files is large, and searches need NumPy: they load when they are first used."""
     if name in ("load", "read_profiles"):
         from . import opened
 
         return getattr(opened, name)
+    if name == "order_micro_batches":
+        from .micro_batch_order import order_micro_batches
+
+        return order_micro_batches
+    if name == "balance_by_step":
+        from .cut_by_step import balance_by_step
+
+        return balance_by_step
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
