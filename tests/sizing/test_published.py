@@ -71,7 +71,7 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     assert f"{one:.0%} of the others are within".replace("%", " %") in WORDS
     page = " ".join((Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8").split())
     plain = published.within([run.off for run in others])
-    assert f"only for {plain:.0%} of {len(others)} others".replace("%", " %") in page
+    assert f"only for {plain:.0%} of {len(others)} other runs".replace("%", " %") in page
     assert f"then {one:.0%} of those {len(others)} are within".replace("%", " %") in page
 
 
