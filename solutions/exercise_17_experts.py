@@ -2,8 +2,8 @@
 # # Exercise 17: experts on many devices
 #
 # **Why care?** A mixture of experts computes little and sends a lot. Which link is busy
-# depends on what tokens choose, and which gradients belong together depends on who
-# holds what. Both go wrong without any error message.
+# depends on the experts that tokens choose, and which gradients belong together depends
+# on the ranks that hold a weight. Mistakes in either raise no error.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes: 25 for the bytes, 15 for the gradients.
 # **You need** [lesson 16](../notebooks/16_experts_in_a_pipeline.ipynb).
@@ -42,7 +42,7 @@ plot_bars(range(4), bars, across="expert", up="copies", stacked=True)
 # `{(0, 1): 640, (1, 0): 640}`.
 #
 # An expert has a **capacity**: it takes so many copies, from all devices together, and
-# later ones are dropped. So all experts need equally large buffers. With a capacity of
+# later ones are dropped. So no expert needs room for more. With a capacity of
 # 1, expert 0 is full when token 3 comes: that copy is not sent, and only
 # `{(0, 1): 640}` is left.
 
@@ -123,9 +123,9 @@ for name, routing in (("even", even), ("one favourite", liked)):
         print(f"{name:13} capacity {capacity:4}: {max(into):5.1f} MB into one device")
 
 # %% [markdown]
-# The exchange lasts as long as its busiest device needs. The capacity bounds that, and
-# the price is tokens that are dropped; a
-# [balance loss](../docs/glossary.md#balance-loss) teaches the router to spread them.
+# The exchange lasts as long as its busiest device needs. The capacity bounds this time,
+# at the price of tokens that are dropped; a [balance
+# loss](../docs/glossary.md#balance-loss) teaches the router to spread them.
 
 # %% [markdown]
 # ## Two groups for one gradient
