@@ -2,10 +2,11 @@
 # # Exercise 11: a backward in two
 #
 # **Why care?** A backward has two results: another stage waits for the gradient of the
-# input, and nobody waits for the gradients of the weights. Split in two, backwards fill
-# two thirds of 1F1B's idle time, if the forward and both halves take equally long. That
-# is [zero bubble](../docs/glossary.md#zero-bubble), and here you build all of it: both
-# halves of a block's backward, and the order in which devices run them.
+# input, and nobody waits for the gradients of the weights. If each backward is split in
+# two, its halves can fill two thirds of 1F1B's idle time, provided that the forward and
+# both halves take equally long. That is [zero bubble](../docs/glossary.md#zero-bubble),
+# and here you build all of it: both halves of a block's backward, and the order in
+# which devices run them.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
 # **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
@@ -62,8 +63,9 @@ ge.compare(in_one, in_two)
 #
 # The block is small, half of a Transformer's: a norm, two Linears with tanh between
 # them, and a path around them. Its W has the gradients of the Linears and of the norm.
-# In the other half, attention, only the Linears have a W. Scores have no weights, so
-# the longer the text, the smaller the part of a backward that can be postponed.
+# In the other half, attention, only the Linears have a W. Attention scores have no
+# weights, and their share of the work grows with the text, so the longer the text, the
+# smaller the part of a backward that can be postponed.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2

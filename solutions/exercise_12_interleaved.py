@@ -55,7 +55,7 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   begin with a device's last stage.
 # - **1F1B.** First come some forwards, as many as it takes until the first gradient can
 #   be back. Then come one forward and one backward in turn, and then the backwards that
-#   are left. There may be just enough first forwards for the way to the model's end, or
+#   are left. These forwards may be just enough for the way to the model's end, or
 #   enough for the way there and back. The check accepts either number; after the task
 #   you will see what the larger number gains.
 
