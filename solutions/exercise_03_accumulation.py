@@ -53,15 +53,15 @@ predict("ex03/zero-late")
 #
 # Write one training step that shows the network no more than a micro-batch at a time.
 # Afterwards the weights must be the same as after a step with the whole mini-batch. To
-# cut, you may use `ge.split_batch`, or your `split` of [exercise
+# cut the mini-batch, you may use `ge.split_batch`, or your `split` of [exercise
 # 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are empty.
 #
 # <details><summary>Small print</summary>
 #
 # - There are M micro-batches at most.
-# - Gradients from before the step do not count, nor do gradients of weights that have
-#   been frozen since.
-# - Nothing stays for the next call, and no output or graph stays in memory.
+# - Gradients from before the step do not count, nor do old gradients of weights that
+#   are now frozen.
+# - Nothing is kept for the next call, and no output or graph stays in memory.
 # - The loss is the mini-batch's mean: a number, or a tensor without a graph. It may
 #   be rounded to single precision; the weights may not.
 # - The optimizer keeps its settings, each layer its mode, training or evaluation, and
@@ -111,7 +111,7 @@ train_step(small, nn.CrossEntropyLoss(), sgd, x[:10].double(), y[:10], M=4)
 # %% [markdown]
 # ## Check
 #
-# This one trains, so it takes a few seconds.
+# This check trains a network, so it takes a few seconds.
 
 # %% nbgrader={"grade": true, "grade_id": "ex03-accumulation-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 check("ex03/accumulation", train_step)

@@ -70,9 +70,10 @@ def deferred_update(
     Returns two arrays of shape (features,).
 
     Small print:
-    - All numbers are float64, and only rounding at that precision may be lost.
+    - All numbers are float64, and results may be off only by rounding at that
+      precision.
     - The default of `momentum` is 0.1.
-    - Nothing that was given is changed. Nothing stays for the next call.
+    - No argument is changed, and nothing is kept for the next call.
     """
     ### BEGIN SOLUTION
     n = np.array(counts, dtype=float)[:, None]

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Exercise 11: a backward in two
 #
-# **Why care?** A backward has two results: another stage waits for the gradient of the
-# input, and nobody waits for the gradients of the weights. If each backward is split in
-# two, its halves can fill two thirds of 1F1B's idle time, provided that the forward and
-# both halves take equally long. That is [zero bubble](../docs/glossary.md#zero-bubble),
-# and here you build all of it: both halves of a block's backward, and the order in
-# which devices run them.
+# **Why care?** A backward has two results: the gradient of the input, for which another
+# stage waits, and the gradients of the weights, for which nobody waits. If each
+# backward is split in two, its halves can fill two thirds of 1F1B's idle time, provided
+# that the forward and both halves take equally long. That is [zero
+# bubble](../docs/glossary.md#zero-bubble), and here you build all of it: both halves of
+# a block's backward, and the order in which devices run them.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
 # **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
@@ -61,7 +61,7 @@ ge.compare(in_one, in_two)
 # %% [markdown]
 # ## Your turn: a block
 #
-# The block is small, half of a Transformer's: a norm, two Linears with tanh between
+# The block is small, half of a Transformer block: a norm, two Linears with tanh between
 # them, and a path around them. Its W has the gradients of the Linears and of the norm.
 # In the other half, attention, only the Linears have a W. Attention scores have no
 # weights, and their share of the work grows with the text, so the longer the text, the
@@ -196,7 +196,7 @@ check("ex11/block", Block)
 # %% [markdown]
 # ## What a waiting W holds
 #
-# To postpone W is not free. Here is what it costs in bytes, for 32 digits and a block
+# Postponing W is not free. Here is what it costs in bytes, for 32 digits and a block
 # of 64 and 128 features:
 
 # %%
@@ -351,11 +351,11 @@ plot_bars(
 # %% [markdown]
 # The gradients agree, and the idle time is a third of 1F1B's. Memory is the price. The
 # cap counts micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that
-# waits for its W holds `left` instead of `saved`, which is twice the bytes if `left` is
+# waits for its W holds `left` instead of `saved`; `left` takes twice the bytes if it is
 # (dy, dz, du, x_hat, u, t). In bytes every device then holds more than before, and the
 # last device, where most Ws wait, holds twice as much as device 0 of 1F1B. (The paper's
-# Transformer holds no more bytes than before, because there W needs no more than the
-# whole backward.)
+# Transformer holds no more bytes than before, because there W needs to keep no more
+# than the whole backward.)
 #
 # ## The same row on PyTorch
 #

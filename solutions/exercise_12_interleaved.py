@@ -54,10 +54,10 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 #   has finished with the others of its group. Backwards go in the same groups, but
 #   begin with a device's last stage.
 # - **1F1B.** First come some forwards, as many as it takes until the first gradient can
-#   be back. Then come one forward and one backward in turn, and then the backwards that
-#   are left. These forwards may be just enough for the way to the model's end, or
-#   enough for the way there and back. The check accepts either number; after the task
-#   you will see what the larger number gains.
+#   be back. Then forwards and backwards alternate; last come the backwards that are
+#   left. These forwards may be just enough for the way to the model's end, or enough
+#   for the way there and back. The check accepts either number; after the task you will
+#   see what the larger number gains.
 
 # %% [markdown]
 # ## Your turn
