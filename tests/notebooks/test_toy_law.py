@@ -59,7 +59,7 @@ LAWS = [
 FREE = {
     ("ex11_block/success", "Your two halves"): "of a backward, nothing about memory",
     ("exercise_11", "twice as much as device 0 of 1F1B"): "one block's bytes, which a cell counts",
-    ("exercise_11", "twice the bytes if `left` is (dy"): "one block's arrays, whose numbers a cell adds up",
+    ("exercise_11", "twice the bytes if it is (dy"): "one block's arrays, whose numbers a cell adds up",
     ("exercise_14", "bf16 has the range of fp32"): "bytes of a number",
     ("exercise_14", "four bytes per weight instead of two"): "gradients of weights, no activations",
     ("ex15_choice", "Activations: 22.8 GB if everything is kept"): "a bill of the one model that the question names",
