@@ -160,5 +160,5 @@ progress()
 
 # %% [markdown]
 # **Where next:** [lesson 07](../notebooks/07_batchnorm_dropout_and_randomness.ipynb)
-# says what else goes wrong when you recompute, and which norm has none of these
+# says what goes wrong when you recompute, and which norm has none of these
 # problems.
