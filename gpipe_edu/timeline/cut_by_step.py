@@ -17,7 +17,7 @@ from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.schedule.schedule import check_schedule
 
-from .step_lengths import step_lengths
+from .step_lengths import smallest, step_lengths
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,5 +74,5 @@ def balance_by_step(
         return stage * times[op.kind]
 
     lengths = step_lengths(schedule, duration, number("send", send))
-    best = np.flatnonzero(lengths <= lengths.min() * (1 + 1e-9))[0]
+    best = smallest(lengths)[0]
     return Cut(tuple(map(int, np.diff(bounds[best]))), float(lengths[best]))

@@ -26,7 +26,7 @@ from gpipe_edu.schedule.op import FINISHES
 from gpipe_edu.schedule.schedule import check_schedule
 
 from .costs import Costs
-from .step_lengths import check_links, step_lengths
+from .step_lengths import ROUNDING, check_links, smallest, step_lengths
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 _ALL: Final = 8
 """Up to so many micro-batches all orders are tried: 40,320."""
-
-_NOTHING: Final = 1e-9
-"""The share of a step that is rounding."""
 
 
 class MicroBatchOrder(NamedTuple):
@@ -104,14 +101,12 @@ class _Search:
 
     def best(self, orders: NDArray[np.intp]) -> _Tried:
         """The best of the orders, one per row; of several that are equally good the first."""
-        import numpy as np
-
         lengths = step_lengths(
             self._schedule, lambda op: self._cost[op.kind, op.stage][orders[:, op.micro_batch]], self._send
         )
         excess = self._excess(self._sizes[orders])
-        fits = np.flatnonzero(excess <= excess.min() * (1 + _NOTHING))
-        one = fits[np.flatnonzero(lengths[fits] <= lengths[fits].min() * (1 + _NOTHING))[0]]
+        fits = smallest(excess)
+        one = fits[smallest(lengths[fits])[0]]
         return _Tried(float(excess[one]), float(lengths[one]), tuple(map(int, orders[one])))
 
     def _excess(self, held_by: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -128,7 +123,7 @@ class _Search:
                 elif kind in FINISHES:
                     held = held - held_by[:, m]
         excess: NDArray[np.float64] = np.maximum(0, most - self._memory)
-        return np.where(excess > _NOTHING * most, excess, 0) if self._memory < inf else excess
+        return np.where(excess > ROUNDING * most, excess, 0) if self._memory < inf else excess
 
     def starts(self) -> Iterator[tuple[int, ...]]:
         """As given; shortest first; longest first; the longest in the middle."""
@@ -178,7 +173,7 @@ def _counts(rows: Iterable[Sequence[Op]]) -> Counter[tuple[str, int]]:
 
 def _shorter(found: _Tried, one: _Tried) -> _Tried:
     """The better of two, the first if what tells them apart is rounding."""
-    return one if (one.excess, one.makespan) < (found.excess, found.makespan * (1 - _NOTHING)) else found
+    return one if (one.excess, one.makespan) < (found.excess, found.makespan * (1 - ROUNDING)) else found
 
 
 def _all_orders(M: int) -> Iterator[NDArray[np.intp]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpipe_edu.schedule import Op, Schedule
 
@@ -17,6 +17,9 @@ from .costs import Costs
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+ROUNDING: Final = 1e-9
+"""The share of a number that is rounding."""
 
 
 def step_lengths(schedule: Schedule, duration: Callable[[Op], NDArray[np.float64]], send: float) -> NDArray[np.float64]:
@@ -34,6 +37,13 @@ def step_lengths(schedule: Schedule, duration: Callable[[Op], NDArray[np.float64
         begins = [*waits, free[device]] if device in free else waits
         free[device] = ended[op] = duration(op) + (reduce(np.maximum, begins) if begins else 0)
     return reduce(np.maximum, free.values())
+
+
+def smallest(values: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Where the smallest value is, and all that differ from it by rounding alone, in order."""
+    import numpy as np
+
+    return np.flatnonzero(values <= values.min() * (1 + ROUNDING))
 
 
 def check_links(costs: Costs) -> None:
