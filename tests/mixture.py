@@ -6,6 +6,8 @@ that of the rest. The balancing loss is that of Switch Transformers (arXiv 2101.
 experts times the sum over experts of the share of tokens times the mean probability, 1 if all are equal.
 """
 
+import copy
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -88,6 +90,21 @@ def samples(N, length=5, width=6):
     """Inputs and targets: N samples of `length` tokens."""
     source = torch.Generator().manual_seed(1)
     return tuple(torch.randn(N, length, width, dtype=torch.float64, generator=source) for _ in range(2))
+
+
+def in_16_bits(number, N, M):
+    """So many blocks in bf16 with routers in fp32, N samples, and the reference for M micro-batches: each weight's
+    gradients, added up in fp32."""
+    net, (x, y) = blocks(Mixture, number).bfloat16(), [one.bfloat16() for one in samples(N)]
+    for layer in net:
+        layer.router.float()
+    single, sums = copy.deepcopy(net), {}
+    for piece, target in zip(split_batch(x, M), split_batch(y, M), strict=True):
+        single.zero_grad()
+        (nn.functional.mse_loss(single(piece), target) * len(piece) / N).backward()
+        for name, weight in single.named_parameters():
+            sums[name] = sums.get(name, 0) + weight.grad.float()
+    return net, x, y, sums
 
 
 def on_one_device(net, x, y, M, of=None):

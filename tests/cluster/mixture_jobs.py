@@ -1,7 +1,5 @@
 """What the processes of test_mixtures.py do."""
 
-import copy
-
 from torch import nn
 
 import gpipe_edu as ge
@@ -36,15 +34,7 @@ def balanced(schedules):
 def router_in_32_bits():
     """How far gradients are from those of the micro-batches, added up in fp32, beside the largest of each weight, and
     their types; the router computes in fp32, all else in bf16."""
-    net, (x, y) = mixture.blocks(mixture.Mixture, 2).bfloat16(), [one.bfloat16() for one in mixture.samples(N)]
-    for layer in net:
-        layer.router.float()
-    single, sums = copy.deepcopy(net), {}
-    for piece, target in zip(split_batch(x, M), split_batch(y, M), strict=True):
-        single.zero_grad()
-        (nn.functional.mse_loss(single(piece), target) * len(piece) / N).backward()
-        for name, weight in single.named_parameters():
-            sums[name] = sums.get(name, 0) + weight.grad.float()
+    net, x, y, sums = mixture.in_16_bits(2, N, M)
     pipeline = Pipeline(net, ge.zero_bubble(2, M), nn.functional.mse_loss, x)
     pipeline.step(x, y)
     mine = dict(pipeline.named_parameters())

@@ -1,7 +1,5 @@
 """Mixtures of experts in the stages of a pipe, and micro-batches of unequal numbers of tokens, as on one device."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -78,15 +76,7 @@ def test_experts_get_other_numbers_of_tokens_in_each_micro_batch():
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble"])
 def test_a_router_in_32_bits_of_a_net_in_16(schedule):
     """It chooses the same experts; gradients are those of the micro-batches, added up in fp32."""
-    net, (x, y) = mixture.blocks(mixture.Mixture, 3).bfloat16(), [one.bfloat16() for one in mixture.samples(N)]
-    for layer in net:
-        layer.router.float()
-    plain, sums = copy.deepcopy(net), {}
-    for piece, target in zip(split_batch(x, M), split_batch(y, M), strict=True):
-        plain.zero_grad()
-        (bench.mse(plain(piece), target) * len(piece) / N).backward()
-        for name, weight in plain.named_parameters():
-            sums[name] = sums.get(name, 0) + weight.grad.float()
+    net, x, y, sums = mixture.in_16_bits(3, N, M)
     GPipe(net, 3, M, schedule=schedule).step(x, y, bench.mse)
     for name, weight in net.named_parameters():
         assert weight.grad.dtype == (torch.float32 if "router" in name else torch.bfloat16)
