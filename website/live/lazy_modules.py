@@ -30,6 +30,7 @@ _JUDGES = {
     "ex16_profile": ("check", "perform"),
     "ex17_average": ("check", "perform"),
     "ex17_exchange": ("check", "perform"),
+    "ex18_order": ("check", "perform"),
 }
 """Modules of exercises that a first result does not wait for; their sentences, which are data, come with the rest."""
 

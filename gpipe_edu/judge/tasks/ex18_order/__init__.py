@@ -1,0 +1,1 @@
+"""Exercise 18: the order of packs that cost differently."""
