@@ -6,9 +6,8 @@
 # which they run. It is free, and it decides a fifth of the step and more.
 #
 # **Difficulty** 2 of 3. **Time** 35 minutes. **You need**
-# [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and
-# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** nothing; its
-# micro-batches are equal.
+# [lesson 17](../notebooks/17_micro_batches_that_are_not_alike.ipynb). **In the paper:**
+# nothing; its micro-batches are equal.
 
 # %%
 import random
@@ -51,15 +50,15 @@ print("as given:", step(costs, as_given), "and at random:", step(costs, shuffled
 timeline(costs, as_given)
 
 # %% [markdown]
-# Before you look for a good order, think of GPipe, which runs all forwards first.
+# To hold little, one could run a long pack between short ones.
 
 # %%
-predict("ex18/gpipe-order")
+predict("ex18/long-and-short")
 
 # %% [markdown]
 # ## Your turn
 #
-# 1F1B does mind the order. Find one that is short and fits into memory.
+# Find an order that is short and fits into memory.
 #
 # <details><summary>Small print</summary>
 #

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from inspect import signature
@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from gpipe_edu.base import store
 from gpipe_edu.base.words import plural
-from gpipe_edu.schedule import Schedule, ScheduleError, gpipe
+from gpipe_edu.schedule import Schedule, ScheduleError, gpipe, one_f_one_b
 from gpipe_edu.schedule.recompute import add_recompute
 from gpipe_edu.split import balance_uniform
 from gpipe_edu.timeline import Costs, Timeline, peak_memory, simulate
@@ -51,9 +51,9 @@ class Judged(NamedTuple):
 def attempt(key: str, answer: object = None) -> None:
     """Judge `answer` to the challenge `key`, such as "03/lean", and show the result; without one, what is wanted.
 
-    answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, a number, or
-    one or two functions, as the lesson asks; "?" shows how a number or a function is worked out. Raises ValueError for
-    a key that does not exist, TypeError for an answer of another kind.
+    answer: a schedule as text or as a Schedule, a cut as a tuple of layer counts, a list of micro-batches, a dict of
+    both, a number, or one or two functions, as the lesson asks; "?" shows how a number or a function is worked out.
+    Raises ValueError for a key that does not exist, TypeError for an answer of another kind.
     """
     kind, wish = _find(key)
     if isinstance(answer, str) and answer.strip() == "?" and "because" in wish:
@@ -178,12 +178,8 @@ def _judge_cut(wish: Mapping[str, Any], answer: object) -> Judged:
         raise TypeError(f"answer is {answer!r}; it must be the layers of each stage, such as (3, 3, 3)")
     counts: list[int] = list(answer)  # type: ignore[call-overload]
     costs = wish["costs"]
-    if len(counts) != wish["K"]:
-        return Judged(False, f"There are {wish['K']} stages, and you gave {plural(len(counts), 'number')}.")
-    if min(counts) < 1:
-        return Judged(False, f"Stage {counts.index(min(counts))} gets no layer; each needs one.")
-    if sum(counts) != len(costs):
-        return Judged(False, f"There are {len(costs)} layers, and yours are {sum(counts)}.")
+    if slip := _slip_of_counts(counts, wish["K"], len(costs)):
+        return Judged(False, slip)
     stages = [sum(costs[start:end]) for start, end in pairwise([0, *accumulate(counts)])]
     words = f"The stages cost {_list(stages)}"
     if max(stages) > wish["largest"]:
@@ -194,6 +190,15 @@ def _judge_cut(wish: Mapping[str, Any], answer: object) -> Judged:
         if sent > wish["sends"]:
             return Judged(False, f"{words}: {wish['sends']} are allowed.")
     return Judged(True, f"{words}; no stage is over {wish['largest']}.")
+
+
+def _slip_of_counts(counts: Sequence[int], K: int, layers: int) -> str:
+    """Why so many layers for each stage are no cut; "" if they are one."""
+    if len(counts) != K:
+        return f"There are {K} stages, and you gave {plural(len(counts), 'number')}."
+    if min(counts) < 1:
+        return f"Stage {counts.index(min(counts))} gets no layer; each needs one."
+    return "" if sum(counts) == layers else f"There are {layers} layers, and yours are {sum(counts)}."
 
 
 def _describe_pieces(wish: Mapping[str, Any]) -> str:
@@ -324,6 +329,59 @@ def _judge_recompute(wish: Mapping[str, Any], answer: object) -> Judged:
     return Judged(True, f"{words}.", plan)
 
 
+def _describe_packs(wish: Mapping[str, Any]) -> str:
+    M = len(wish["packs"])
+    order = f"[{_list(range(M))}]"
+    if "layers" in wish:
+        even = tuple(balance_uniform(len(wish["layers"]), wish["K"]))
+        words = "the order of the packs and the layers of each stage, as a dict such as "
+        words += f'{{"order": {order}, "cut": {even}}}'
+    else:
+        words = f"the numbers of the packs in the order in which they run under 1F1B, a list such as {order}"
+    room = f", so that no device holds more than {wish['memory']}, and" if "memory" in wish else ", so that"
+    return f"{words}{room} the planned step takes at most {wish['makespan']:g}."
+
+
+def _judge_packs(wish: Mapping[str, Any], answer: object) -> Judged:
+    packs, K, cut = wish["packs"], wish["K"], [1] * wish["K"]
+    order: Any = answer
+    if "layers" in wish:
+        if not isinstance(answer, Mapping) or set(answer) != {"order", "cut"}:
+            raise TypeError(f'answer is {answer!r}; it must be a dict with "order" and "cut"')
+        order, cut = answer["order"], answer["cut"]
+    for name, one in (("the order", order), ("the cut", cut)):
+        if not isinstance(one, (list, tuple, range)) or any(type(number) is not int for number in one):
+            raise TypeError(f"{name} is {one!r}; it must be a list of whole numbers, such as [2, 0, 1]")
+    layers = wish.get("layers", ["pack"] * K)
+    slip = _slip_of_order(order, len(packs)) or _slip_of_counts(cut, K, len(layers))
+    if slip:
+        return Judged(False, slip)
+    of_layer = [[packs[m] if kind == "pack" else 1 for m in order] for kind in layers]
+    ends = pairwise([0, *accumulate(cut)])
+    forwards = [[sum(column) for column in zip(*of_layer[start:end], strict=True)] for start, end in ends]
+    plan = simulate(one_f_one_b(K, len(order)), Costs(micro_batches=forwards))
+    # Under 1F1B up to K - k packs in a row are in flight on stage k.
+    held = max(sum(row[at : at + K - k]) for k, row in enumerate(forwards) for at in range(len(row)))
+    words = f"The step takes {plan.makespan:g} (planned)"
+    words += f", and the fullest device holds {held:g}" if "memory" in wish else ""
+    if held > wish.get("memory", held):
+        return Judged(False, f"{words}: there is room for {wish['memory']}.", plan)
+    if plan.makespan > wish["makespan"]:
+        return Judged(False, f"{words}: a shorter step is possible.", plan)
+    return Judged(True, f"{words}.", plan)
+
+
+def _slip_of_order(order: Sequence[int], M: int) -> str:
+    """Why it is no order of M packs; "" if it is one."""
+    for m in order:
+        if not 0 <= m < M:
+            return f"There is no pack {m}; they are 0 to {M - 1}."
+        if order.count(m) > 1:
+            return f"Pack {m} comes {plural(order.count(m), 'time')}; each runs once."
+    missing = [m for m in range(M) if m not in order]
+    return f"Missing from the order: {_list(missing)}." if missing else ""
+
+
 def _describe_worker(wish: Mapping[str, Any]) -> str:
     return (
         "`stage_worker`, with which a stage takes all its micro-batches forward, then all of them back, the last one "
@@ -356,6 +414,7 @@ _KINDS: Final = {
     "number": Kind(_describe_number, _judge_number),
     "plan": Kind(_describe_plan, _judge_plan),
     "recompute": Kind(_describe_recompute, _judge_recompute),
+    "packs": Kind(_describe_packs, _judge_packs),
     "worker": Kind(_describe_worker, _judge_worker),
     "peaks": Kind(_describe_peaks, _judge_peaks),
 }

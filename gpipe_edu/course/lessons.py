@@ -33,6 +33,7 @@ LESSONS: Final = tuple(
         ("14_pipelines_among_other_ways", "Pipelines among other ways"),
         ("15_beyond_one_machine", "Beyond one machine"),
         ("16_experts_in_a_pipeline", "Experts in a pipeline"),
+        ("17_micro_batches_that_are_not_alike", "Micro-batches that are not alike"),
     )
 )
 

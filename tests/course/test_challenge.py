@@ -1,7 +1,7 @@
 """Challenges are judged by what an answer reaches, and a solved one is kept."""
 
 import math
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations, pairwise, permutations
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from gpipe_edu.base import store
 from gpipe_edu.course import attempt, challenge
 from gpipe_edu.data import digits
 from gpipe_edu.schedule.recompute import add_recompute
+from gpipe_edu.timeline import order_micro_batches
 from tests.each import each
 
 
@@ -27,6 +28,7 @@ V = """F0@0 F1@0 F0@3 B0@3 F1@3 B1@3 B0@0 B1@0
 F0@1 F0@2 F1@1 F1@2 B0@2 B0@1 B1@2 B1@1"""
 IN_TURN = ge.Schedule([[op for each in row for op in parts(each)] for row in ge.one_f_one_b(3, 4).rows])
 BACK_AND_FORTH = "F0@0 F0@2 B0@2 B0@0 F1@0 F1@2 B1@2 B1@0\nF0@1 F0@3 B0@3 B0@1 F1@1 F1@3 B1@3 B1@1"
+PACKS = ge.Costs(micro_batches=challenge._wishes()["17/order"]["packs"])
 WANTED = {
     "00/repair": "a schedule that can run, as text: 2 lines, one for each device, with the ops of all 2 micro-batches.",
     "01/largest-batch": "the largest mini-batch that fits into 8 MB, as a whole number of samples.",
@@ -52,6 +54,12 @@ WANTED = {
     "15/order": "all 4 micro-batches; its step takes at most 13 units.",
     "16/link-copies": "Copies on the link from device 1 to device 0. A number, in copies.",
     "16/exposed": "how much longer the pair takes than its products. A number, in ms.",
+    "17/pack-work": "the mean over its tokens. A number, in units of the lesson.",
+    "17/order": "the numbers of the packs in the order in which they run under 1F1B, a list such as [0, 1, 2, 3, 4, 5, "
+    "6, 7], so that the planned step takes at most 505.",
+    "17/fits": "so that no device holds more than 18, and the planned step takes at most 165.",
+    "17/encoder": 'the order of the packs and the layers of each stage, as a dict such as {"order": [0, 1, 2, 3, 4, '
+    '5], "cut": (4, 4, 4, 3)}, so that no device holds more than 12, and the planned step takes at most 112.',
     "03/lean": "its step takes at most 18 units; the devices, from 0 on, hold at most 3, 2, 1 micro-batches.",
 }
 
@@ -91,6 +99,11 @@ def said(capsys, key, answer):
         ("14/fit", {"D": 1, "K": 4, "M": 128, "tensor": 8}),
         ("14/fit", {"D": 32, "M": 4, "zero": 3, "recompute": "full"}),
         ("15/order", ge.zero_bubble(2, 4)),
+        ("17/pack-work", 11.0),
+        ("17/order", [4, 7, 0, 3, 6, 5, 2, 1]),
+        ("17/order", order_micro_batches(ge.one_f_one_b(4, 8), PACKS).order),
+        ("17/fits", (0, 4, 3, 7, 2, 6, 1, 5)),
+        ("17/encoder", {"order": [0, 2, 1, 4, 3, 5], "cut": (2, 3, 5, 5)}),
     ],
 )
 def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
@@ -148,6 +161,20 @@ def test_any_way_there_is_right_and_is_kept(capsys, key, answer):
             "There is no replicas: the names are D, K, M, tensor, zero, recompute and schedule.",
         ),
         ("15/order", ge.one_f_one_b(2, 4), "it takes 15 units and may take 13"),
+        ("17/pack-work", 10, "That is the mean over texts."),
+        ("17/order", [1, 2, 5, 3, 6, 0, 7, 4], "The step takes 506 (planned): a shorter step is possible."),
+        ("17/order", list(range(1, 9)), "There is no pack 8; they are 0 to 7."),
+        ("17/order", [0, 1, 2, 3, 4, 5, 6, 6], "Pack 6 comes 2 times; each runs once."),
+        ("17/order", [0, 1, 2, 3], "Missing from the order: 4, 5, 6, 7."),
+        (
+            "17/fits",
+            [0, 4, 3, 1, 5, 7, 2, 6],
+            "takes 136 (planned), and the fullest device holds 22: there is room for 18.",
+        ),
+        ("17/fits", range(8), "and the fullest device holds 14: a shorter step is possible."),
+        ("17/encoder", {"order": range(6), "cut": (3, 4, 4, 4)}, "the fullest device holds 18: there is room for 12."),
+        ("17/encoder", {"order": [0, 2, 1, 4, 3, 5], "cut": (3, 4, 4)}, "There are 4 stages, and you gave 3 numbers."),
+        ("17/encoder", {"order": [0, 2, 1, 4, 3, 5], "cut": (3, 4, 4, 5)}, "There are 15 layers, and yours are 16."),
         ("05/recompute-few", [0, 8], "There is no micro-batch 8; they are 0 to 7."),
     ],
 )
@@ -180,6 +207,11 @@ def test_without_an_answer_it_says_what_is_wanted_and_in_which_form(capsys, key)
         ("13/largest-rate", "0.21"),
         ("02/pieces", [4, 4, 3, 3]),
         ("14/fit", (2, 2, 64)),
+        ("17/order", "0 1 2 3"),
+        ("17/order", [0.0, 1, 2]),
+        ("17/encoder", [0, 1, 2, 3, 4, 5]),
+        ("17/encoder", {"order": [0, 1, 2, 3, 4, 5]}),
+        ("17/encoder", {"order": [0, 1, 2, 3, 4, 5], "cut": "3 4 4 4"}),
     ],
 )
 def test_an_answer_of_another_kind_is_a_type_error(key, answer):
@@ -255,3 +287,46 @@ def test_one_cut_sends_little_and_neither_even_costs_nor_even_counts_find_it():
     }
     assert [cut for cut, sent in fitting.items() if sent <= wish["sends"]] == [(2, 4, 2)]
     assert (2, 4, 2) not in (ge.balance_by_cost(costs, 3), ge.balance_uniform(L, 3))
+
+
+def test_orders_that_a_sorted_list_or_the_rule_finds_do_not_solve_what_is_to_be_found_by_hand():
+    """And what is asked for is within 4 % of the best of all 40,320 orders."""
+    one_f_one_b = ge.one_f_one_b(4, 8)
+
+    def step(row):
+        return ge.simulate(one_f_one_b, ge.Costs(micro_batches=row)).makespan
+
+    for key, memory in (("17/order", None), ("17/fits", 18)):
+        wish = challenge._wishes()[key]
+        up = sorted(wish["packs"])
+        least = order_micro_batches(one_f_one_b, ge.Costs(micro_batches=up), memory).makespan
+        assert least <= wish["makespan"] < 1.04 * least
+        for row in (up, up[::-1], wish["packs"], up[::2] + up[1::2][::-1]):
+            fits = max(sum(row[at : at + 4]) for at in range(8)) <= wish.get("memory", math.inf)
+            assert step(row) > wish["makespan"] or not fits
+
+
+def test_no_order_solves_the_encoder_with_the_cut_by_mean_costs():
+    wish = challenge._wishes()["17/encoder"]
+    cuts = {"by the mean": (3, 4, 4, 4), "moved": (2, 3, 5, 5)}
+    assert ge.balance_by_cost([sum(wish["packs"]) / 6] * 3 + [1] * 12, 4) == cuts["by the mean"]
+    shortest = dict.fromkeys(cuts, math.inf)
+    for name, cut in cuts.items():
+        ends = list(pairwise([0, *np.cumsum(cut)]))
+        for order in set(permutations(wish["packs"])):
+            rows = [list(order)] * 3 + [[1] * 6] * 12
+            stages = [np.sum(rows[start:end], axis=0) for start, end in ends]
+            plan = ge.simulate(ge.one_f_one_b(4, 6), ge.Costs(micro_batches=[row.tolist() for row in stages]))
+            if most_held(plan, stages) <= wish["memory"]:
+                shortest[name] = min(shortest[name], plan.makespan)
+    assert shortest == {"by the mean": 126, "moved": 111}
+
+
+def most_held(plan, stages):
+    """By the spans of the plan: the most that a device keeps from the start of an F to the end of its B."""
+    spans = {(span.op.kind, span.op.micro_batch, span.device): span for span in plan.spans}
+    return max(
+        sum(row[m] for m in range(len(row)) if spans["F", m, k].start <= spans["F", at, k].start < spans["B", m, k].end)
+        for k, row in enumerate(stages)
+        for at in range(len(row))
+    )

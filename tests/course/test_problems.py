@@ -53,6 +53,12 @@ def sent_in_a_ring(D, numbers):
     return sent
 
 
+def tokens_of_equal_work(thousands):
+    """As many as a block of width 4,096 gets through in 1e15 operations, in texts of so many k."""
+    h, s = 4096, 1024 * thousands
+    return 1e15 / (2 * 12 * h * h + 2 * 2 * s * h)
+
+
 EIGHT_NODES = Machine(64, memory=1, speed=1, link=1e15, network=50e9, node=8)
 
 
@@ -139,6 +145,9 @@ WORKED_OUT = {
     "16/crossing-share": lambda: 100 * sum(a != b for a in range(16) for b in range(16)) / 16**2,
     "16/dispatch-milliseconds": lambda: 1e3 * costs.exchange(7168, 8, 64, 1, 0, False, EIGHT_NODES) * 4096,
     "16/state-gigabytes": lambda: state_of_the_first(dense=1, experts=16, devices=32, group=16),
+    "17/padding": lambda: 100 * np.mean([[token >= text for token in range(16)] for text in (16, 8, 4, 4, 2, 2, 2, 2)]),
+    "17/gpipe-step": lambda: ge.simulate(ge.gpipe(4, 4), ge.Costs(micro_batches=[3, 8, 1, 6])).makespan,
+    "17/equal-work-tokens": lambda: tokens_of_equal_work(1) / tokens_of_equal_work(32),
 }
 
 

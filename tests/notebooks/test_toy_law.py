@@ -62,6 +62,7 @@ FREE = {
     ("exercise_11", "twice the bytes if it is (dy"): "one block's arrays, whose numbers a cell adds up",
     ("exercise_14", "bf16 has the range of fp32"): "bytes of a number",
     ("exercise_14", "four bytes per weight instead of two"): "gradients of weights, no activations",
+    ("17/equal-work", "44 k tokens, with 2.75 times the activations"): "activations in proportion to tokens",
     ("ex15_choice", "Activations: 22.8 GB if everything is kept"): "a bill of the one model that the question names",
     ("14/bey-all-traffic-read", "with 4 for gradients and 2 for activations"): "bytes that are sent",
     ("14/fp8-bill", "every number has half as many bits"): "bytes of a parameter",

@@ -243,7 +243,7 @@ def test_the_front_page_is_small_and_its_chart_moves(address, open_page):
     TIMES["from opening the front page to a chart that moves"] = str(visit)
     assert visit.megabytes() < 1
     words = page.locator("main").inner_text()
-    assert "seventeen lessons" in words
+    assert "eighteen lessons" in words
     assert "pip install" not in words, "who reads it is there already"
     assert "git clone" not in words
     assert page.locator("main table").count() == 2
