@@ -62,10 +62,10 @@ predict("ex18/long-and-short")
 #
 # <details><summary>Small print</summary>
 #
-# - There are 1 to 12 packs, in any unit, and an order that fits.
-# - The best order known comes from trying all, or from long searches.
-# - You have 40 seconds for all cases. Do not change `costs`.
-# - Calling `order_micro_batches` is an error in this exercise.
+# - There are 1 to 12 packs, with costs above 0 in any unit. At least one order fits.
+# - The best order known fits, too. It comes from trying all, or from long searches.
+# - You have 40 seconds of CPU time for all 15 cases. Do not change `costs`.
+# - You may call `ge.simulate`, but not `order_micro_batches`.
 #
 # </details>
 

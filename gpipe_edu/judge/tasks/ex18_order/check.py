@@ -171,7 +171,7 @@ def _form(found: Any, costs: Sequence[float]) -> Signs:
     """Is each pack there, once?"""
     M = len(costs)
     yield Sign("no-return", found is None, came="None")
-    yield Sign("not-a-list", not isinstance(found, list), words={"kind": a_name_of(found)})
+    yield Sign("not-a-list", not isinstance(found, (list, tuple)), words={"kind": a_name_of(found)})
     yield Sign("not-numbers", not all(is_whole(m) or isinstance(m, float) for m in found))
     numbers = sorted(found)
     yield Sign("costs-for-numbers", numbers == sorted(costs) != list(range(M)))
