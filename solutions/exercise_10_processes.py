@@ -107,15 +107,15 @@ predict("ex10/what-arrives")
 # <details><summary>Small print</summary>
 #
 # - K is at least 2, and the schedule is F-then-B or 1F1B.
-# - The mini-batch has N samples, the sum of all n_m.
-# - All numbers are torch.float64. The loss is a number, or a tensor with one number;
-#   what other processes return does not matter.
+# - The mini-batch has N samples; micro-batch m has n_m of them.
+# - All numbers are torch.float64. The last process returns the loss as a number, or as
+#   a tensor with one number; what the other processes return does not matter.
 # - Each F runs the stage once, and nothing is recomputed.
 # - The stage stays in its mode, training or evaluation.
 # - The weights are not changed: the update is the optimizer's job.
 # - Process k talks only to k - 1 and k + 1: no other messages, no barrier.
-# - It is called again for the next step, with the same arguments, and keeps nothing
-#   between steps.
+# - `run_stage` is called again for the next step, with the same arguments, and keeps
+#   nothing between steps.
 #
 # </details>
 
@@ -186,7 +186,7 @@ for source, target, shape in tried.sent:
 # %% [markdown]
 # ## Check
 #
-# It starts up to three processes, which takes a few seconds.
+# The check starts up to three processes, which takes a few seconds.
 
 # %% nbgrader={"grade": true, "grade_id": "ex10-processes-check", "locked": true, "points": 6, "schema_version": 3, "solution": false, "task": false}
 check("ex10/processes", run_stage)

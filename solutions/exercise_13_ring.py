@@ -130,8 +130,8 @@ check("ex13/ring", ring_all_reduce)
 # second half the new weights go round the ring, not the gradients.
 #
 # In the table above, as in lesson 14, piece (d + 1) % D is complete on device d. Here
-# piece d should be complete on device d, so every piece starts on another device than
-# in the table.
+# piece d should be complete on device d, so every piece starts on a different device
+# from the one in the table.
 
 # %%
 predict("ex13/adam-and-the-sum")
@@ -142,7 +142,7 @@ predict("ex13/adam-and-the-sum")
 # - `weights` is the list that the previous step returned.
 # - `state` is the same dict for the whole training. It is passed to `adam` as it is,
 #   and only `adam` writes into it.
-# - Both lists and their arrays may be overwritten.
+# - `weights`, `gradients` and their arrays may be overwritten.
 # - Numbers stay float64.
 #
 # </details>
@@ -271,7 +271,7 @@ print(f"one device: loss {first:.2f}, then {last:.2f}; numbers of state {whole_s
 # `DistributedDataParallel` is your ring, started while the backward is still running.
 # Its `ZeroRedundancyOptimizer` divides the state like your step, though by whole
 # tensors rather than numbers. But it sends the weights after a whole all-reduce: three
-# half rings instead of your two.
+# halves of an all-reduce instead of your two.
 
 # %% [markdown]
 # ## Killed, and resumed on one device
@@ -320,8 +320,8 @@ print(f"exit code {job.returncode}, saved after step {steps()[-1]}")
 assert job.returncode != 0
 
 # %% [markdown]
-# The files have every weight under its name in the whole network, so they fit any
-# number of stages. Now only one device is left:
+# The files have every weight under the name that it has in the uncut network, so they
+# fit any number of stages. Now only one device is left:
 
 # %%
 steps_saved = steps()[-1]

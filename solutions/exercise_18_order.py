@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Exercise 18: packs in a good order
 #
-# **Why care?** Sequences of different lengths, packed into micro-batches, make packs
-# that cost differently. You can't choose what they cost, but you choose the order in
-# which they run. It is free, and it decides a fifth of the step and more.
+# **Why care?** When sequences of different lengths are packed into micro-batches, the
+# packs differ in cost. Once they are packed, you can still choose the order in which
+# they run. That is free, and can change the step by a fifth or more.
 #
 # **Difficulty** 2 of 3. **Time** 35 minutes. **You need**
 # [lesson 17](../notebooks/17_micro_batches_that_are_not_alike.ipynb). **In the paper:**
@@ -19,7 +19,8 @@ from gpipe_edu.course import check, hint, predict, progress, solution
 # ## Eight packs on four stages
 #
 # Pack m takes costs[m] for its forward and twice that for its backward, on each of four
-# stages. As long as it is in flight there, a stage also keeps costs[m] of activations.
+# stages. While the pack is in flight on a stage, that stage keeps costs[m] units of
+# activations.
 
 # %%
 STAGES = 4
@@ -50,7 +51,7 @@ print("as given:", step(costs, as_given), "and at random:", step(costs, shuffled
 timeline(costs, as_given)
 
 # %% [markdown]
-# To hold little, one could run a long pack between short ones.
+# To hold less memory, one could run each long pack between short ones.
 
 # %%
 predict("ex18/long-and-short")
@@ -58,7 +59,7 @@ predict("ex18/long-and-short")
 # %% [markdown]
 # ## Your turn
 #
-# Find an order that is short and fits into memory.
+# Find an order whose step is short and that fits into memory.
 #
 # <details><summary>Small print</summary>
 #

@@ -54,7 +54,7 @@ WANTED = {
     "15/order": "all 4 micro-batches; its step takes at most 13 units.",
     "16/link-copies": "Copies on the link from device 1 to device 0. A number, in copies.",
     "16/exposed": "how much longer the pair takes than its products. A number, in ms.",
-    "17/pack-work": "the mean over its tokens. A number, in units of the lesson.",
+    "17/pack-work": "if a token in a text of s k costs 6 + s. A number, in units of the lesson.",
     "17/order": "the numbers of the packs in the order in which they run under 1F1B, a list such as [0, 1, 2, 3, 4, 5, "
     "6, 7], so that the planned step takes at most 505.",
     "17/fits": "so that no device holds more than 18, and the planned step takes at most 165.",

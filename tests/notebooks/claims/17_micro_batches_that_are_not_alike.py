@@ -3,39 +3,46 @@
 # %% pck-work
 assert costs == [22, 8, 12, 22, 10, 14, 22, 13]
 assert {sum(texts) for texts in packs} == {16}
-assert work([6, 6, 2, 2]) == 11
+assert work_per_token([6, 6, 2, 2]) == 11
 h = 1024  # wide, so that the law of lesson 09 is 6 to s
 assert (24 * h) / (4 * 1024) == 6
 F = [1024 * s * h * (24 * h + 4 * 1024 * s) for s in (2, 16)]
 assert 8 * F[0] * 2.75 == F[1]
-assert 22 * 2 * work([2]) == 16 * work([16])  # as much work with 44 k tokens
+assert 22 * 2 * work_per_token([2]) == 16 * work_per_token([16])  # as much work with 44 k tokens
 
 # %% pck-planned
 assert planned(range(8)).makespan == 686
 
-# %% pck-random
+# %% pck-gpipe
 assert {planned(order, ge.gpipe).makespan for order in orders} == {567}
 assert 3 * (sum(costs) + 3 * max(costs)) == 567
-assert min(steps) < 500
-assert round(sum(steps) / len(steps), -1) == 620
+
+# %% pck-random
+assert (min(steps), max(steps), round(sum(steps) / 200)) == (498, 726, 620)
+assert sum(step < 567 for step in steps) == 30
+equal = [ge.simulate(recipe(4, 8)).makespan for recipe in (ge.gpipe, ge.one_f_one_b)]
+assert equal[0] == equal[1]
 
 # %% pck-rule
 assert [planned(order).makespan for order in (up, up[::-1], rule)] == [536, 534, 506]
-assert planned(up[1::2] + up[::2][::-1]).makespan == 500  # a swap of neighbours, and the other way round
 assert rule == [1, 2, 5, 3, 6, 0, 7, 4]
+
+# %% pck-order-try
+swapped = []
+for i in range(8):
+    for j in range(i):
+        row = list(rule)
+        row[i], row[j] = row[j], row[i]
+        swapped.append((planned(row).makespan, [costs[m] for m in row]))
+better = sorted(one for one in swapped if one[0] < 506)
+assert len(swapped) == 28
+assert [one[0] for one in better] == [490, 504]
+assert better[0][1] == [8, 12, 22, 22, 22, 14, 13, 10]  # all three one place to the front
 
 # %% pck-best-run
 assert best.makespan == best.least == 489
-
-# %% pck-even-run
 assert round(even.makespan) == 507
-others = [ge.simulate(ge.gpipe(K, 8), ge.Costs(micro_batches=each)).makespan for each in ([sum(costs) / 8] * 8, costs)]
-assert others[0] < others[1]  # under GPipe equal ones are better
-
-# %% pck-spread
-assert all(min(lines, key=lambda name: lines[name][i]) == "in the middle" for i in range(3))
-assert max(lines["in the middle"]) < 1.05
-assert lines["random"] == sorted(lines["random"])
+assert all(planned(order).makespan > even.makespan or planned(order).makespan == 498 for order in orders)
 
 # %% pck-held
 up = sorted(answers)
@@ -54,7 +61,7 @@ assert round(100 * (160 / 136 - 1)) == 18
 tried = [some.sample(answers, 8) for _ in range(400)]
 fitting = [ge.simulate(ge.one_f_one_b(K, 8), ge.Costs(micro_batches=row)).makespan for row in tried if held(row) <= 18]
 assert len(fitting) > 120  # many
-assert sum(step >= 190 for step in fitting) > 0.8 * len(fitting)
+assert 0.8 < sum(step >= 190 for step in fitting) / len(fitting) < 0.9
 
 # %% pck-images
 assert with_images(images).makespan == 108
@@ -64,7 +71,8 @@ assert held([3 * each for each in images]) == 18
 assert [max(sum([4] * (K - k)) for k in (1, 2, 3)), 4 * 3] == [12, 12]  # alike: devices 1 and 0
 
 # %% pck-images-run
-assert [with_images(row).makespan for row in rows.values()] == [117, 120, 96]
+assert [with_images(row).makespan for row in rows.values()] == [117, 96, 120]
+assert [with_images(row, recipe=ge.gpipe).makespan for row in rows.values()] == [138, 114, 96]
 assert ge.gpipe(2, 3).rows[0][3] == ge.Op("B", 2, 0)  # its backwards run in reverse
 
 # %% pck-cut-run
@@ -76,7 +84,7 @@ counts = (targets != -100).sum(1)
 assert (int(counts.min()), int(counts.max())) == (78, 992)
 
 # %% pck-block
-x = torch.randn(1, 16 * k, H)
+x = torch.randn(1, 16 * unit, H)
 block = Block()
 q, key, value = block.before(x).chunk(3, 2)
 mask = number[2][:, None] == number[2][None, :]
