@@ -2,13 +2,14 @@
 # # Exercise 01: cut a mini-batch into micro-batches
 #
 # **Why care?** Every device in a pipeline waits for micro-batches by number: for 0,
-# then 1, and so on. If the cut loses a sample, the gradient is wrong. If it makes one
-# piece too few, as `torch.chunk` may do, a device waits forever.
+# then 1, and so on. If the cut loses a sample, the gradient is wrong. If the cut makes
+# one piece too few, which can happen with `torch.chunk`, a device waits forever.
 #
-# **Difficulty** 1 of 3. **Time** 15 minutes. **You need**
-# [lesson 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:**
-# section 2.2, where a mini-batch is cut into M *equal* micro-batches. Here N need not
-# be a multiple of M, so sizes may differ by one: data sets seldom divide evenly.
+# **Difficulty** 1 of 3. **Time** 15 minutes. **You need** [lesson
+# 02](../notebooks/02_splitting.ipynb) and NumPy's slices. **In the paper:** section
+# 2.2, where a mini-batch is cut into M *equal* micro-batches. Here N need not be a
+# multiple of M, so the sizes of micro-batches may differ by one sample: data sets
+# seldom divide evenly.
 
 # %%
 import numpy as np
@@ -23,7 +24,7 @@ from gpipe_edu.timeline import replay
 # ## Even pieces, and why
 #
 # Ten samples are not divisible by four. Two ways to cut them come to mind. First guess
-# whether the choice matters:
+# whether the choice between them matters:
 
 # %%
 predict("ex01/remainder-last")
@@ -42,9 +43,9 @@ ge.compare(
 )
 
 # %% [markdown]
-# Both charts are planned, and the length of a box is in proportion to the size of its
-# [micro-batch](../docs/glossary.md#micro-batch). So a cut should not only keep every
-# sample: it should also be **even**.
+# Both charts are planned, and the length of a box is proportional to the size of its
+# [micro-batch](../docs/glossary.md#micro-batch). Cut B, the less even one, takes
+# longer. So a cut should not only keep every sample: it should also be **even**.
 #
 # ## Your turn
 #
@@ -60,8 +61,8 @@ ge.compare(
 # | 0 | 2 | 0, 0 |
 #
 # In the last two rows there are fewer samples than pieces. There are still M pieces,
-# but some are empty. (`ge.split_batch` of lesson 02 does the same as your function
-# should, so calling it is an error here.)
+# but some or all of them are empty. (`ge.split_batch` of lesson 02 does what your
+# function should do, so calling `ge.split_batch` is an error here.)
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex01-splitting-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -156,4 +157,5 @@ progress()
 
 # %% [markdown]
 # **Where next:** [exercise 02](exercise_02_clock.ipynb) sends pieces like these through
-# a pipeline. [Lesson 04](../notebooks/04_accumulation.ipynb) explains the `share`.
+# a pipeline. [Lesson 04](../notebooks/04_accumulation.ipynb) explains the factor
+# `share`.

@@ -3,7 +3,7 @@
 #
 # **Why care?** A pipeline is nothing but an answer to "who does what, and when". You
 # write GPipe's answer twice, first as ticks and then as a schedule, and a real engine
-# trains with it.
+# trains with your schedule.
 #
 # **Difficulty** 1 of 3. **Time** 30 minutes. **You need**
 # [lesson 03](../notebooks/03_scheduling.ipynb) and plain Python. **In the paper:**
@@ -20,8 +20,8 @@ from gpipe_edu.timeline import merge_replays
 # ## Forward, tick by tick
 #
 # Let every forward take one **tick**. In a tick, each stage works on at most one
-# [micro-batch](../docs/glossary.md#micro-batch), and it can take only what the previous
-# stage has *already* finished.
+# [micro-batch](../docs/glossary.md#micro-batch), and it can take only a micro-batch
+# that the previous stage has *already* finished.
 
 # %%
 predict("ex02/ticks")
@@ -68,7 +68,7 @@ def clock(K: int, M: int) -> list:
 
 
 # %% [markdown]
-# Look at it before you check it:
+# Look at your ticks before you check them:
 
 # %%
 ge.compare(picture(clock(3, 4), "my clock"))
@@ -109,7 +109,8 @@ def f_then_b(K: int, M: int) -> list:
     then their backwards. The paper takes the backwards in reverse.
 
     Small print:
-    - The backwards may come in any order that makes no device wait longer.
+    - The backwards may come in any order in which no device waits longer than in the
+      paper's order.
     - A `ge.Schedule`, text, or any other form that gives the rows in order is as good
       as a list.
     - Calling a recipe, such as `ge.gpipe`, is an error in this exercise.
@@ -139,7 +140,7 @@ check("ex02/f-then-b", f_then_b)
 # ## Train with it
 #
 # The engine takes any schedule that can run. Here it trains on one mini-batch of
-# handwritten digits in your order:
+# handwritten digits with your schedule:
 
 # %%
 x, y, _, _ = digits()
@@ -154,9 +155,9 @@ merge_replays(run.timeline for run in runs)
 
 # %% [markdown]
 # The ops ran one after another. Each op was timed five times, and we kept the shortest
-# time; the chart shows the ops as four devices would run them. The hatching is the
-# [bubble](../docs/glossary.md#bubble). Your rows do not contain it: it comes from
-# devices waiting for each other.
+# of the five times; the chart shows the ops as four devices would run them. The
+# hatching is the [bubble](../docs/glossary.md#bubble). Your rows do not contain it: it
+# comes from devices waiting for each other.
 
 # %%
 progress()
