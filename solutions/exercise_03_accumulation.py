@@ -2,8 +2,8 @@
 # # Exercise 03: gradient accumulation
 #
 # **Why care?** Every pipeline accumulates gradients over micro-batches, and so does
-# everybody whose batch does not fit into memory. A mistake in these few lines raises no
-# error: the loss still falls, but more slowly.
+# everybody whose batch does not fit into memory. A mistake in the few lines that do so
+# raises no error: the loss still falls, but more slowly than it should.
 #
 # **Difficulty** 1 of 3. **Time** 25 minutes. **You need**
 # [lesson 04](../notebooks/04_accumulation.ipynb) and a PyTorch training loop.
@@ -31,8 +31,8 @@ from gpipe_edu.view import plot_lines
 ge.simulate(ge.gpipe(3, 4))
 
 # %% [markdown]
-# The smallest case that shows the trouble: five losses in two pieces, of 3 and 2
-# samples.
+# Here is the smallest case that shows what can go wrong: five losses in two pieces, of
+# 3 and 2 samples.
 
 # %%
 losses = torch.tensor([1.0, 2.0, 3.0, 10.0, 20.0])
@@ -51,7 +51,7 @@ predict("ex03/zero-late")
 # %% [markdown]
 # ## Your turn
 #
-# Write one training step that shows the network no more than a micro-batch at a time.
+# Write one training step that shows the network no more than one micro-batch at a time.
 # Afterwards the weights must be the same as after a step with the whole mini-batch. To
 # cut the mini-batch, you may use `ge.split_batch`, or your `split` of [exercise
 # 01](exercise_01_splitting.ipynb). If M is larger than N, some pieces are empty.
@@ -76,7 +76,7 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     """One training step on the mini-batch (x, y) in M micro-batches; returns its loss.
 
     Micro-batches go one after another, each forward and back once: only one of them has
-    activations in memory. Then the optimizer steps, once. The weights end as after a
+    activations in memory. Then the optimizer steps, once. The weights end up as after a
     step with the whole mini-batch.
 
     net: an nn.Module; some weights may be frozen (`requires_grad` is False)
@@ -159,8 +159,8 @@ plot_lines(
 )
 
 # %% [markdown]
-# The dark line lies on the wide, pale one: 20 steps of 65 samples in 4 micro-batches,
-# and no weight differs by more than rounding.
+# The dark line lies on the wide, pale one: after 20 steps of 65 samples in 4
+# micro-batches, the weights of the two networks differ by no more than rounding.
 
 # %%
 progress()

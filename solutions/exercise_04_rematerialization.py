@@ -4,13 +4,13 @@
 # **Why care?** Activations take most of a device's memory.
 # [Re-materialization](../docs/glossary.md#re-materialization) throws most of them away
 # and computes them again. You write it in a few lines of NumPy, and then use PyTorch's
-# own function without falling into its traps.
+# own function for it, without falling into its traps.
 #
 # **Difficulty** 2 of 3. **Time** 45 minutes: 30 in NumPy, 15 in PyTorch. **You need**
 # [lesson 05](../notebooks/05_rematerialization.ipynb) and what a
 # [stage](../docs/glossary.md#stage) is; for the second half, PyTorch. **In the paper:**
-# section 2.3. It stores "output activations at the partition boundaries": the output of
-# stage k-1 is the input of stage k.
+# section 2.3. There, each device stores "output activations at the partition
+# boundaries": the output of stage k-1 is the input of stage k.
 
 # %%
 import numpy as np
@@ -123,7 +123,8 @@ class Stage:
 
 
 # %% [markdown]
-# Try it with one micro-batch, and compare with training without stages:
+# Try it with one micro-batch, and compare its gradients with those of training without
+# stages:
 
 # %%
 images, labels, _, _ = digits()
@@ -151,8 +152,8 @@ check("ex04/stage", Stage)
 # ## What it saves
 #
 # Eight micro-batches of 16 digits have gone forward through one stage of nine layers.
-# How much does it hold? We count what your stage keeps, and what the layers would have
-# saved:
+# How much does this stage hold? We count what your stage keeps, and what the layers
+# would have saved:
 
 # %%
 deep = ref.mlp([64, 64, 64, 64, 64, 10], seed=0)
@@ -172,11 +173,11 @@ print(f"kept {only_inputs:,} bytes, saved by the layers {all_saved:,}")
 # %% [markdown]
 # ## The same in PyTorch
 #
-# `torch.utils.checkpoint.checkpoint` does the same for any function: it calls the
-# function, keeps its input, and calls the function again in the backward. It also keeps
-# the [random state](../docs/glossary.md#random-state) of the forward, so that dropout
-# draws the same mask again. Your NumPy stage did not need that, because its layers draw
-# nothing. The stage below prints a line whenever it runs:
+# `torch.utils.checkpoint.checkpoint` does for any function what your stage does for its
+# layers: it calls the function, keeps its input, and calls the function again in the
+# backward. It also keeps the [random state](../docs/glossary.md#random-state) of the
+# forward, so that dropout draws the same mask again. Your NumPy stage did not need
+# that, because its layers draw nothing. The stage below prints a line whenever it runs:
 
 # %%
 import torch
@@ -215,7 +216,8 @@ predict("ex04/how-often")
 # - After the backward nothing is kept.
 # - Under `torch.no_grad()` nothing is kept at all, and no graph is built.
 # - Your function leaves x, both lists and the mode of each layer as they were.
-# - In evaluation mode, the same stages may run again, or none: both are right.
+# - In evaluation mode, the same stages as in training may run again, or none: both are
+#   right.
 #
 # </details>
 
@@ -275,7 +277,7 @@ check("ex04/checkpoint", forward)
 # ## What stays in memory
 #
 # `Ledger` counts what autograd saves while your function runs; the engine `GPipe` uses
-# it, too. There is one bar for each choice:
+# `Ledger`, too. There is one bar for each choice of the stages that run again:
 
 # %%
 choices = {
@@ -297,8 +299,8 @@ plot_bars(list(held), {"KiB": list(held.values())}, up="KiB saved, measured")
 # ## Compared with the engine
 #
 # `GPipe` with `checkpoint="always"` also runs every stage again, but on a schedule.
-# Both networks start alike. They have no dropout here, because micro-batches would draw
-# different numbers from those of one batch.
+# Your network and the pipeline's start with the same weights. They have no dropout
+# here, because micro-batches would draw different numbers from those of one batch.
 
 # %%
 mine, blocks = network(), network()
