@@ -34,9 +34,9 @@ torch.set_num_threads(1)  # one core for a matrix product, as in lesson 06
 #
 # You write only the forward: `pipe(x)` cuts x into
 # [micro-batches](../docs/glossary.md#micro-batch), takes them through the
-# [stages](../docs/glossary.md#stage) and joins their outputs. If that leaves a graph
-# through which autograd finds its way back, `loss_fn(pipe(x), y).backward()` does the
-# rest.
+# [stages](../docs/glossary.md#stage) and joins their outputs. If your forward leaves a
+# graph through which autograd finds its way back, `loss_fn(pipe(x), y).backward()` does
+# the rest.
 
 # %%
 predict("ex05/reverse")
@@ -139,11 +139,11 @@ ge.compare(
 
 # %% [markdown]
 # The order of the clock is that of exercise 02: **all calls of tick 0, then those of
-# tick 1, ...; in tick t, stage k takes micro-batch t − k**, if there is one with that
-# number. No device waits longer than the pipeline itself demands. (Real devices can
-# queue more than one call, so a worse order costs less there. The clock's order needs
-# no such queue: the calls of a tick don't need each other, so K workers could take them
-# at the same time.)
+# tick 1, ...; in tick t, stage k takes micro-batch t − k**, if there is a micro-batch
+# with that number. No device waits longer than the pipeline itself demands. (Real
+# devices can queue more than one call, so on them a worse order costs less than these
+# charts show. The clock's order needs no such queue: the calls of a tick don't need
+# each other's results, so K workers could take them at the same time.)
 #
 # ## Step 3: the wrapper
 #
@@ -152,12 +152,12 @@ ge.compare(
 # - **Registered layers.** A module finds parameters only in layers that are registered
 #   with it; layers in a plain list do not count. `self.add_module(name, layer)`
 #   registers a layer, and `net.named_children()` gives all layers with their names. If
-#   the names are the same, stored weights of `net` fit the pipeline, and the other way
-#   round. (A layer that appears in `net` twice is listed only once, under one name. For
-#   an activation that is enough: there is nothing to store.)
+#   the pipeline uses these names, stored weights of `net` fit the pipeline, and the
+#   other way round. (A layer that appears in `net` twice is listed only once, under one
+#   name. For an activation that is enough: there is nothing to store.)
 # - **Recompute.** `checkpoint(stage, x, use_reentrant=False)` returns the same as
-#   `stage(x)` and keeps only x. (Inside `__init__`, the name `checkpoint` means its
-#   argument.)
+#   `stage(x)` and keeps only x. (Inside `__init__`, the name `checkpoint` means the
+#   argument of that name.)
 # - **Nothing else.** Each micro-batch's activation goes on to the next stage unchanged;
 #   after the last stage, the outputs are joined.
 #
@@ -167,14 +167,15 @@ ge.compare(
 # <details><summary>Small print</summary>
 #
 # - The sizes of micro-batches differ by one sample at most.
-# - A layer in several places of `net` counts each time. It has no weights.
+# - A layer in several places of `net` counts each time. Such a layer has no weights.
 # - The parameters are net's own, and state_dict() has the same keys as
 #   net.state_dict().
-# - Raises ValueError for any other `checkpoint`, and for a balance that `cut` refuses.
+# - Raises ValueError for a `checkpoint` that is none of the three, and for a balance
+#   that `cut` refuses.
 # - The default of `checkpoint` is "except_last".
-# - Building it changes neither `balance` nor `net`.
-# - In evaluation mode the same micro-batches may be recomputed, or none: both are
-#   right.
+# - Building the pipeline changes neither `balance` nor `net`.
+# - In evaluation mode the same micro-batches as in training may be recomputed, or none:
+#   both are right.
 # - x is not changed, and after the step neither x nor any activation is held.
 # - Gradients are added to those already in `.grad`.
 # - Under torch.no_grad(), no graph is built.
@@ -233,7 +234,7 @@ class MyGPipe(nn.Module):
 
 
 # %% [markdown]
-# Compare it with one device, on ten digits in 4 micro-batches:
+# Compare your pipeline with one device, on ten digits in 4 micro-batches:
 
 # %%
 data = digits()
@@ -343,8 +344,8 @@ plot_lines(
 # %% [markdown]
 # ## Compared with ours
 #
-# You call the `GPipe` of this course just like yours. What it adds is a **worker** for
-# each stage: a thread that runs only this stage, forward and backward. To see what
+# You call the `GPipe` of this course just like yours. What `GPipe` adds is a **worker**
+# for each stage: a thread that runs only this stage, forward and backward. To see what
 # workers gain, take stages that sleep. A sleeping stage needs no core, so such stages
 # behave like devices of their own.
 
@@ -390,10 +391,11 @@ print(
 )
 
 # %% [markdown]
-# `GPipe` can do more: any schedule (`pipe.step`), early recompute, a device per stage,
-# tuples of tensors, [skip connections](../docs/glossary.md#skip-connection), and
-# BatchNorm that is not counted twice. If a layer fails, the error names the stage and
-# the micro-batch. The algorithm is the one that you wrote.
+# `GPipe` can do more than your wrapper: any schedule (`pipe.step`), early recompute, a
+# device per stage, tuples of tensors, [skip
+# connections](../docs/glossary.md#skip-connection), and BatchNorm that is not counted
+# twice. If a layer fails, the error names the stage and the micro-batch. The algorithm
+# is the one that you wrote.
 
 # %%
 progress()

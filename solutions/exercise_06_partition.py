@@ -23,7 +23,7 @@ from gpipe_edu.course import check, hint, predict, progress, solution
 #
 # There are eight layers, and two of them are heavy. Both cuts below make three stages,
 # and both charts are [planned](../docs/glossary.md#planned): a stage's forward takes as
-# long as its layers cost, and its backward twice that.
+# long as its layers cost, and its backward twice as long.
 
 # %%
 costs = [5, 1, 1, 1, 1, 1, 1, 5]
@@ -50,9 +50,9 @@ def plan(costs, counts):
 ge.compare(plan(costs, (3, 3, 2)), plan(costs, (2, 4, 2)))
 
 # %% [markdown]
-# Such a cut is called a [partition](../docs/glossary.md#partition). In the upper one,
-# stages have about equally many layers; in the lower one, equal costs. How good can a
-# partition be? Here is a larger case:
+# Such a cut is called a [partition](../docs/glossary.md#partition). In the upper chart,
+# stages have about equally many layers; in the lower chart, they have equal costs. How
+# good can a partition be? Here is a larger case:
 
 # %%
 predict("ex06/best-largest")
@@ -61,8 +61,8 @@ predict("ex06/best-largest")
 # ## Your turn
 #
 # Write `partition`. For a few layers you could try all cuts; your function has to
-# handle 200 layers in 16 stages, or 100 layers in 40, within a second or two, and it
-# has to be exact. If several cuts are equally good, return any of them.
+# handle 200 layers in 16 stages, or 100 layers in 40, within a second or two, and its
+# result has to be exact. If several cuts are equally good, return any of them.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex06-partition-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -133,7 +133,7 @@ ge.compare(plan(multiply_adds, by_count), plan(multiply_adds, by_cost))
 
 # %% [markdown]
 # One layer is heavier than all the others together, so no cut is even. Still, the best
-# cut is faster, and it costs nothing.
+# cut is faster than the cut by count, and it costs nothing.
 
 # %%
 progress()
