@@ -112,10 +112,10 @@ check("ex08/batchnorm", deferred_update)
 # %% [markdown]
 # ## What it is worth
 #
-# Take a hundred mini-batches of digits, in micro-batches of 4. We follow the running
-# variance of one hidden feature twice: updated after every micro-batch, as by an
-# ordinary BatchNorm, and updated by your function. Both start at the variance of all
-# digits, as if training had been running for a long time.
+# Take a hundred mini-batches of digits, in micro-batches of 4 samples. We follow the
+# running variance of one hidden feature twice: updated after every micro-batch, as by
+# an ordinary BatchNorm, and updated by your function. Both values start at the variance
+# of all digits, as if training had been running for a long time.
 
 # %%
 layer, rng = ref.Linear(64, 8, seed=0), np.random.default_rng(0)
@@ -152,8 +152,8 @@ plot_lines(range(100), curves, across=across, up=up, limits={names[1]: truth})
 
 # %% [markdown]
 # Both lines stay around the dashed one, but the line of the ordinary BatchNorm jumps
-# about: with eight updates per mini-batch it forgets eight times as fast, and the
-# variance that evaluation uses depends on the last few micro-batches.
+# about: with eight updates per mini-batch instead of one it forgets eight times as
+# fast, and the variance that evaluation uses depends on the last few micro-batches.
 
 # %%
 progress()

@@ -18,11 +18,12 @@ from gpipe_edu.timeline import peak_memory
 # %% [markdown]
 # ## Late recompute
 #
-# A micro-batch that is recomputed keeps only its stage input; the **interior**, its
-# layers' [saved activations](../docs/glossary.md#saved-activations), is thrown away
-# after the forward. When the gradient has arrived, `C` recomputes the interior and runs
-# the backward, as one op. That is [late recompute](../docs/glossary.md#late-recompute);
-# all charts here are planned, with F = R = 1 and B = 2.
+# Of a micro-batch that is recomputed, a stage keeps only the input; the **interior**,
+# the [saved activations](../docs/glossary.md#saved-activations) of the stage's layers,
+# is thrown away after the forward. When the gradient has arrived, `C` recomputes the
+# interior and runs the backward, as one op. That is [late
+# recompute](../docs/glossary.md#late-recompute). All charts here are planned, with F =
+# R = 1 and B = 2.
 
 # %%
 late = ge.simulate(ge.gpipe(4, 4, "late"))
@@ -120,7 +121,7 @@ ge.compare(
 )
 
 # %% [markdown]
-# The third schedule takes 27. **Beat it:** reach a makespan of 26 or less, and no more
+# The third schedule takes 27. **Beat it:** reach a makespan of 26 or less, with no more
 # than two interiors on any device. Write the schedule by hand, one line per device, as
 # above. [The puzzle](../notebooks/schedule_puzzles.ipynb) is a good place to play.
 
@@ -156,9 +157,9 @@ check("ex09/cap", under_cap)
 # hint("ex09/cap")  # for a hint, remove the first #; each try unlocks one
 
 # %% [markdown]
-# A makespan of 24 is possible, as fast as 1F1B with no cap at all: under 1F1B device 0
-# idles for 6 of 24 units, and the recomputes that it cannot avoid fit into that idle
-# time.
+# A makespan of 24 is possible, the same as that of 1F1B without any cap: under 1F1B
+# device 0 idles for 6 of 24 units, and the recomputes that it cannot avoid fit into
+# that idle time.
 
 # %%
 progress()
