@@ -9,10 +9,9 @@
 # a block's backward, and the order in which devices run them.
 #
 # **Difficulty** 3 of 3. **Time** 45 minutes: 25 for the block, 20 for the order.
-# **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb),
-# [exercise 07](exercise_07_one_f_one_b.ipynb) and the chain rule, and PyTorch at the
-# very end. **In the paper:** not there; Qi et al. 2024 (arXiv 2401.10241), sections 2
-# and 3.
+# **You need** [lesson 09](../notebooks/09_beyond_gpipe.ipynb), [exercise
+# 07](exercise_07_one_f_one_b.ipynb) and the chain rule, and PyTorch at the very end.
+# **In the paper:** not there; see Qi et al. 2024 (arXiv 2401.10241), sections 2 and 3.
 
 # %%
 import numpy as np
@@ -62,10 +61,10 @@ ge.compare(in_one, in_two)
 # ## Your turn: a block
 #
 # The block is small, half of a Transformer block: a norm, two Linears with tanh between
-# them, and a path around them. Its W has the gradients of the Linears and of the norm.
-# In the other half, attention, only the Linears have a W. Attention scores have no
-# weights, and their share of the work grows with the text, so the longer the text, the
-# smaller the part of a backward that can be postponed.
+# them, and a path around them. Its W computes the gradients of the Linears and of the
+# norm. In the other half, attention, only the Linears have a W. Attention scores have
+# no weights, and their share of the work grows with the length of the text, so the
+# longer the text, the smaller the part of a backward that can be postponed.
 #
 #     norm(x) = x_hat * scale + shift
 #     y = x + tanh(norm(x) W1 + b1) W2 + b2
@@ -76,8 +75,8 @@ ge.compare(in_one, in_two)
 #
 #     (d - mean(d) - x_hat * mean(d * x_hat)) / spread
 #
-# The two means run over the features of each sample. They are there because every x of
-# a sample moves that sample's mean and spread.
+# The two means run over the features of each sample. They are there because every
+# feature of a sample moves that sample's mean and spread.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex11-block-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -154,7 +153,7 @@ class Block(ref.Layer):
 
 # %% [markdown]
 # Try it: move one weight a little up and down. The change of the loss divided by the
-# change of the weight is its gradient.
+# change of the weight is the weight's gradient.
 
 
 # %%
@@ -240,7 +239,7 @@ assert 1.9 < (64 + 128 + 64 + 64 + 64 + 128) / (64 + 1 + 64 + 128) < 2
 #   the end of the row. After the last F there would be room to delay W further, but
 #   that would only make the step longer.
 # - **The cap:** a device holds a micro-batch from its F to its W, and no device holds
-#   more than K. Whether a W has to come before the next F follows from that.
+#   more than K. Whether a W has to come before the next F follows from this cap.
 
 # %%
 predict("ex11/longest-wait")
@@ -353,14 +352,14 @@ plot_bars(
 # cap counts micro-batches: 4, as many as device 0 has under 1F1B. A micro-batch that
 # waits for its W holds `left` instead of `saved`; `left` takes twice the bytes if it is
 # (dy, dz, du, x_hat, u, t). In bytes every device then holds more than before, and the
-# last device, where most Ws wait, holds twice as much as device 0 of 1F1B. (The paper's
-# Transformer holds no more bytes than before, because there W needs to keep no more
-# than the whole backward.)
+# last device, where most Ws wait, holds twice as much as device 0 of 1F1B. (The
+# Transformer of Qi et al. holds no more bytes than under 1F1B, because there W needs to
+# keep no more than the whole backward.)
 #
 # ## The same row on PyTorch
 #
-# The other engine takes your rows as they are, and autograd splits its backward in two
-# automatically. The weights and digits are the same:
+# The PyTorch engine takes your rows as they are, and autograd splits its backward in
+# two automatically. The weights and digits are the same as above:
 
 # %%
 import torch
@@ -419,4 +418,4 @@ progress()
 
 # %% [markdown]
 # **Where next:** back to [lesson 09](../notebooks/09_beyond_gpipe.ipynb) for ZB-H2 and
-# ZB-V, which fill the last third.
+# ZB-V, which fill the last third of the idle time.

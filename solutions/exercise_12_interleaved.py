@@ -4,12 +4,12 @@
 # **Why care?** To pass through all K devices, a micro-batch needs K stage times. Give
 # each device V small stages instead of one large stage, and the pipeline fills V times
 # as fast. This shrinks the [bubble](../docs/glossary.md#bubble) where you can't have
-# more micro-batches; Megatron-LM gained 10 % and more by it.
+# more micro-batches; Megatron-LM gained 10 % and more in throughput.
 #
-# **Difficulty** 3 of 3. **Time** 35 minutes. **You need**
-# [lesson 09](../notebooks/09_beyond_gpipe.ipynb) and
-# [exercise 07](exercise_07_one_f_one_b.ipynb). **In the paper:** not there; Narayanan
-# et al. 2021 (arXiv 2104.04473), section 2.2.
+# **Difficulty** 3 of 3. **Time** 35 minutes. **You need** [lesson
+# 09](../notebooks/09_beyond_gpipe.ipynb) and [exercise
+# 07](exercise_07_one_f_one_b.ipynb). **In the paper:** not there; see Narayanan et al.
+# 2021 (arXiv 2104.04473), section 2.2.
 
 # %%
 import gpipe_edu as ge
@@ -49,20 +49,20 @@ ge.simulate(smallest, ge.Costs(F=0.5, B=1))
 # - **In rounds.** A micro-batch passes through devices 0 to K - 1, then through all of
 #   them again, V times in all: stage s is on device s mod K.
 # - **In groups.** K micro-batches pass through one stage of a device, then the same K
-#   through its next stage. When they have passed through all V stages, the next K
-#   micro-batches follow. So a micro-batch comes back to a device just when the device
-#   has finished with the others of its group. Backwards go in the same groups, but
-#   begin with a device's last stage.
+#   through the device's next stage. When they have passed through all V stages, the
+#   next K micro-batches follow. So a micro-batch comes back to a device just when the
+#   device has finished with the others of its group. Backwards go in the same groups,
+#   but begin with a device's last stage.
 # - **1F1B.** First come some forwards, as many as it takes until the first gradient can
 #   be back. Then forwards and backwards alternate; last come the backwards that are
-#   left. These forwards may be just enough for the way to the model's end, or enough
-#   for the way there and back. The check accepts either number; after the task you will
-#   see what the larger number gains.
+#   left. The first forwards may be just enough for the way to the model's end, or
+#   enough for the way there and back. The check accepts either number; after the task
+#   you will see what the larger number gains.
 
 # %% [markdown]
 # ## Your turn
 #
-# Write it for any K and V, and for any M that is a multiple of K.
+# Write interleaved 1F1B for any K and V, and for any M that is a multiple of K.
 #
 # <details><summary>Small print</summary>
 #
@@ -131,8 +131,8 @@ predict("ex12/half-the-share")
 
 # %% [markdown]
 # A device works for M (F + B), no matter how its share is cut. The rest of the step is
-# idle time. By the formula it is (K - 1)(F + B) / V, where F and B are the times of all
-# layers of a device.
+# idle time. By the formula, idle time is (K - 1)(F + B) / V, where F and B are the
+# times of all layers of a device.
 
 # %%
 counted, by_formula, Vs = [], [], range(1, 9)
@@ -169,9 +169,9 @@ plot_lines(Vs, lines, across="V, stages on a device", up="planned makespan (F = 
 # The other price is memory. With a warm-up of 2 (K - 1 - k) + (V - 1) K forwards, as in
 # Megatron-LM, device 0 holds V K + K - 1 activations of stages that are 1/V as large.
 # Counted in activations of a whole device's layers, that is K + (K - 1) / V, while 1F1B
-# holds K: 5.5 instead of 4 for K = 4 and V = 2. Would half of the way, K - 1 - k, be
-# enough? Here are both warm-ups, each made from the forwards and the backwards of your
-# rows:
+# holds K: 5.5 instead of 4 for K = 4 and V = 2. Would a warm-up for the way there alone
+# be enough, with K - 1 - k in place of 2 (K - 1 - k)? Here are both warm-ups, each made
+# from the forwards and the backwards of your rows:
 
 
 # %%
@@ -217,9 +217,9 @@ plot_lines(
 )
 
 # %% [markdown]
-# With free links, the short warm-up is just as fast, and holds no more than 1F1B. The
-# long warm-up pays off where messages take time: a device has work in reserve while a
-# gradient travels. So both are right, and the links decide between them.
+# With free links, the short warm-up is as fast as the long one, and holds no more than
+# 1F1B. The long warm-up pays off where messages take time: a device has work in reserve
+# while a gradient travels. So both are right, and the links decide between them.
 #
 # Here are the bytes, counted by the engine while it trains 16 layers on four devices:
 
@@ -247,7 +247,7 @@ assert [count / held["1F1B"] for count in held.values()] == [1, 1, 5.5 / 4]
 # Suppose there are six micro-batches on four devices. Write two full groups, and leave
 # out the ops of micro-batches 6 and 7, which do not exist. This schedule can run. But
 # its second group is only half full, so a micro-batch is not yet back when its device
-# is done with the others, and the formula does not hold.
+# is done with the others of its group, and the formula does not hold.
 
 # %%
 whole = ge.Schedule(interleaved(4, 8, 2))
