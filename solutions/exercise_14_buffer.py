@@ -3,8 +3,8 @@
 #
 # **Why care?** A pipeline adds up the gradients of many micro-batches. In bf16 this sum
 # loses more and more of each new gradient: with a large M, the result is off by more
-# than a tenth, and no error is raised. The cure costs two bytes per weight, and every
-# large training run pays them.
+# than a tenth, and no error is raised. The cure costs two more bytes per weight, and
+# every large training run pays them.
 #
 # **Difficulty** 2 of 3. **Time** 25 minutes. **You need** [lesson
 # 04](../notebooks/04_accumulation.ipynb), [exercise 03](exercise_03_accumulation.ipynb)
@@ -44,8 +44,9 @@ plot_lines(exact, lines, across="ones added", up="the sum (measured)")
 # %% [markdown]
 # The same happens to the gradients of micro-batches: after a few hundred of them, the
 # sum is hundreds of times as large as the next gradient. In PyTorch `.grad` has the
-# type of its weight, so with bf16 weights it is exactly this sum. (Real gradients have
-# different sizes and signs, so they don't stop all at once; they lose more and more.)
+# type of its weight, so with bf16 weights `.grad` is exactly such a sum. (Real
+# gradients have different sizes and signs, so their sums don't stop all at once; they
+# lose more and more.)
 
 # %%
 predict("ex14/what-helps")
@@ -54,8 +55,8 @@ predict("ex14/what-helps")
 # ## Your turn
 #
 # Forward and backward stay in bf16. Only the sum over micro-batches gets its own
-# buffer, in fp32. To cut, you may use `ge.split_batch`. If M is larger than N, some
-# pieces are empty.
+# buffer, in fp32. To cut the mini-batch, you may use `ge.split_batch`. If M is larger
+# than N, some pieces are empty.
 #
 # <details><summary>Small print</summary>
 #
@@ -122,8 +123,8 @@ check("ex14/buffer", accumulate)
 # ## Measured
 #
 # We take 1,024 digits and a network with 150,000 weights in bf16. The truth is the
-# gradient of the same weights in float64. `plain` is the obvious code: it lets `.grad`
-# add up in its own type.
+# gradient of the same weights in float64. `plain` is the obvious code: it adds the
+# gradients up in `.grad`, in the type of the weights.
 
 # %%
 torch.set_num_threads(1)
@@ -179,9 +180,9 @@ plot_lines(
 
 # %% [markdown]
 # The lower line is the error of the forwards and backwards in bf16; M makes no
-# difference to it. The upper line starts near it, and at M = 1,024 about an eighth of
-# the gradient is wrong. That is not noise: the last bits of late micro-batches'
-# gradients were cut off.
+# difference to it. The upper line starts near the lower one, and at M = 1,024 about an
+# eighth of the gradient is wrong. That is not noise: the last bits of late
+# micro-batches' gradients were cut off.
 #
 # ## What the engines do, and what it costs
 #
@@ -211,4 +212,4 @@ progress()
 # %% [markdown]
 # **Where next:** [lesson 01](../notebooks/01_memory_wall.ipynb) has the bill of a
 # model's memory; [lesson 05](../notebooks/05_rematerialization.ipynb) is about the
-# other large part of it, activations.
+# other large part of that bill, activations.

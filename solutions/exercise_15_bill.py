@@ -22,9 +22,9 @@ from gpipe_edu.view import plot_bars
 #
 # A Transformer of L blocks of width h, with a vocabulary of v words, reads samples of s
 # tokens. A *plan* trains it on T·D·K devices: D [replicas](../docs/glossary.md#replica)
-# of a pipeline of K devices, each of which is a tensor group of T. A device has V
-# stages, and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b), interleaved
-# if V is more than 1.
+# of a pipeline of K devices, each of which is really a tensor group of T devices. A
+# device has V stages, and runs M micro-batches under [1F1B](../docs/glossary.md#1f1b),
+# interleaved if V is more than 1.
 
 # %%
 llama_8b = {"blocks": 32, "width": 4096, "vocabulary": 128_000, "tokens": 8192}
@@ -53,16 +53,17 @@ predict("ex15/fullest")
 # the group divides the sequence, too.) With recompute `"full"` it keeps only its input,
 # 2 n h / T; while one block is recomputed, 34 n h / T are added, once per device.
 #
-# How many are in flight? Device k warms up with this many forwards, and then runs one
-# more before its first backward:
+# How many micro-batches are in flight? Device k warms up with this many forwards, and
+# then runs one more before its first backward:
 #
 #     V = 1:  K − 1 − k                 V > 1:  2 (K − 1 − k) + (V − 1) K
 #
-# Together with this one, at most V M are in flight, since a device runs no more than V
-# M forwards in a step. Each of them is one micro-batch in *one* of the device's stages.
+# Together with this extra forward, at most V M are in flight, since a device runs no
+# more than V M forwards in a step. Each of them is one micro-batch in *one* of the
+# device's stages.
 #
 # **Logits.** For each token of one micro-batch, the last device holds a number of 4
-# bytes for every word of the vocabulary; a tensor group divides these by T.
+# bytes for every word of the vocabulary; a tensor group divides these bytes by T.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex15-bill-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -172,7 +173,7 @@ print(f"the fullest device needs {worst:,.1f} of {memory / 1e9:g} GB")
 # %% [markdown]
 # ## Your turn: the choice
 #
-# Now let the bill decide for any job.
+# Now let the bill choose a plan for any job.
 
 # %%
 predict("ex15/first-cut")
@@ -248,8 +249,8 @@ check("ex15/choice", choose)
 # ## How it runs
 #
 # This is one replica of your plan, with a row per device, planned with B = 2 F and free
-# links. First comes the bubble with all M micro-batches, then a picture with 2 K of
-# them.
+# links. First comes the bubble with all M micro-batches, then a picture with only 2 K
+# of them.
 
 # %%
 found = choose(model, devices, node, memory, batch)
@@ -271,5 +272,5 @@ progress()
 # %% [markdown]
 # **Where next:** `python -m gpipe_edu plan` works out which of the plans that fit is
 # the *fastest*, from what links and matrix products cost. [Lesson
-# 08](../notebooks/08_experiments.ipynb) measures such plans, and [published
-# runs](../docs/published_runs.md) compare them with 160 training runs.
+# 08](../notebooks/08_experiments.ipynb) measures such plans, and the page on [published
+# runs](../docs/published_runs.md) compares plans with 160 training runs.
