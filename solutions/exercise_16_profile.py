@@ -35,9 +35,9 @@ from gpipe_edu.timeline import step_with_fault
 # | **slow link** | messages between one rank and the next take far longer than others: a cable, a wrong network | the link, or the order of ranks on machines |
 # | **no overlap** | a rank begins no op while a message that it sends is on its way | send without waiting (`isend`) |
 #
-# Each of them delays all ranks, since micro-batches pass through all of them. Here is a
-# simulated step with a slow rank. As in real profiles, no two ops take quite the same
-# time, and one op somewhere takes three times as long as it should.
+# Each of these faults delays all ranks, since every micro-batch passes through all
+# ranks. Here is a simulated step with a slow rank. As in real profiles, no two ops take
+# quite the same time, and one op somewhere takes three times as long as it should.
 
 # %%
 predict("ex16/who-idles")
@@ -65,10 +65,12 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 #
 # - There are 3 ranks or more and 4 micro-batches or more. Times are in any unit.
 # - There may be no messages at all. Then only the ops can tell.
-# - A slow rank takes 1.6 times as long for a layer as others do, give or take chance.
+# - A slow rank takes 1.6 times as long for a layer as other ranks do, apart from random
+#   variation.
 # - In an uneven cut one rank has at least two layers more than each of the others.
 #   So 5, 3, 4, 4 is not an uneven cut: 5 is only one more than 4.
-# - The messages of a slow link, in both directions, take 8 times as long as others.
+# - The messages of a slow link, in both directions, take 8 times as long as those of
+#   other links.
 # - Without overlap, a rank begins no op while a message that it sends is on its way,
 #   from the message's `start` until it is `there`.
 # - Every other rank begins an op during at least one of its messages, possibly at the
@@ -91,7 +93,7 @@ def diagnose(timeline, layers: list) -> tuple:
     timeline.spans: (device, op, start, end); `timeline.row(k)` has rank k's, in order
     timeline.messages: (op, source, target, start, end, there); a message is on its link
         from `start` to `end`, and has arrived at `there`
-    layers: each rank's number of them, 3 or more
+    layers: the number of layers of each rank, 3 or more
     """
     ### BEGIN SOLUTION
     K = len(layers)
@@ -206,8 +208,9 @@ work = [sum(costs[4 * k : 4 * k + 4]) // 4 for k in range(3)]  # in layers of 4 
 print("layers of 4 ms on each rank:", work, " diagnosis:", diagnose(found, work))
 
 # %% [markdown]
-# `ge.diagnose`, which `gpipe-edu open` prints for any trace of a pipeline, has to name
-# the same fault. It also says what would help, and by how much:
+# `ge.diagnose`, whose result `gpipe-edu open` prints for any trace of a pipeline, has
+# to name the same fault as your function. It also says what would help, and by how
+# much:
 
 # %%
 theirs = ge.diagnose(found, layers=work)

@@ -3,11 +3,11 @@
 #
 # **Why care?** A mixture of experts computes little and sends a lot. Which link is busy
 # depends on the experts that tokens choose, and which gradients belong together depends
-# on the ranks that hold a weight. Mistakes in either raise no error.
+# on the ranks that hold a weight. A mistake about links or gradients raises no error.
 #
 # **Difficulty** 2 of 3. **Time** 40 minutes: 25 for the bytes, 15 for the gradients.
 # **You need** [lesson 16](../notebooks/16_experts_in_a_pipeline.ipynb).
-# **In the paper:** nothing; capacity and balance loss are in a later one, GShard
+# **In the paper:** nothing; capacity and balance loss are in a later paper, GShard
 # (Lepikhin et al. 2020, arXiv 2006.16668).
 
 # %%
@@ -17,10 +17,10 @@ from gpipe_edu.view import plot_bars
 # %% [markdown]
 # ## From a routing to bytes
 #
-# A token lives on a device, its *home*. It chooses k experts, and each gets a copy of
-# the token: that exchange is the [dispatch](../docs/glossary.md#dispatch). Here four
-# tokens on two devices choose two of four experts. Experts 0 and 1 are on device 0,
-# experts 2 and 3 on device 1.
+# A token lives on a device, its *home*. It chooses k experts, and each of them gets a
+# copy of the token: this exchange is the [dispatch](../docs/glossary.md#dispatch). Here
+# four tokens on two devices choose two of four experts. Experts 0 and 1 are on device
+# 0, experts 2 and 3 on device 1.
 
 # %%
 chosen = [[0, 1], [1, 2], [2, 3], [0, 3]]
@@ -41,9 +41,9 @@ plot_bars(range(4), bars, across="expert", up="copies", stacked=True)
 # none, and token 3 one copy to device 0. With 640 bytes for each copy, the links carry
 # `{(0, 1): 640, (1, 0): 640}`.
 #
-# An expert has a **capacity**: it takes so many copies, from all devices together, and
-# later ones are dropped. So no expert needs room for more. With a capacity of
-# 1, expert 0 is full when token 3 comes: that copy is not sent, and only
+# An expert has a **capacity**: the number of copies that it takes, from all devices
+# together. Later copies are dropped, so no expert needs room for more. With a capacity
+# of 1, expert 0 is full when token 3 comes: that copy is not sent, and only
 # `{(0, 1): 640}` is left.
 
 # %%
@@ -69,12 +69,12 @@ def exchange_bytes(
 ) -> dict:
     """The bytes on each link in the dispatch of one layer: {(from, to): bytes}.
 
-    Each token sends a copy to each expert that it chose, also if two of them are on the
-    same device. Tokens come in order, and an expert takes `capacity` copies.
+    Each token sends a copy to each expert that it chose, even if two of them are on the
+    same device. Tokens come in order, and an expert takes at most `capacity` copies.
 
-    chosen: of each token, its k experts
-    home: of each token, its device
-    device_of: of each expert, its device
+    chosen: for each token, its k experts
+    home: for each token, its device
+    device_of: for each expert, its device
     """
     ### BEGIN SOLUTION
     taken = [0] * len(device_of)
@@ -105,7 +105,7 @@ check("ex17/exchange", exchange_bytes)
 # ## One favourite is enough
 #
 # Now 4,096 tokens on eight devices choose two of 16 experts. The first time all experts
-# are equally liked, the second time expert 5 is on everybody's mind. A token has 7,168
+# are equally liked, the second time every token chooses expert 5. A token has 7,168
 # numbers of one byte each, as in DeepSeek-V3's dispatch.
 
 # %%
@@ -124,8 +124,8 @@ for name, routing in (("even", even), ("one favourite", liked)):
 
 # %% [markdown]
 # The exchange lasts as long as its busiest device needs. The capacity bounds this time,
-# at the price of tokens that are dropped; a [balance
-# loss](../docs/glossary.md#balance-loss) teaches the router to spread them.
+# at the price of copies that are dropped; a [balance
+# loss](../docs/glossary.md#balance-loss) teaches the router to spread the tokens.
 
 # %% [markdown]
 # ## Two groups for one gradient
@@ -146,21 +146,21 @@ predict("ex17/two-groups")
 # %% [markdown]
 # ## Your turn: the gradients
 #
-# To keep it small, a gradient is one number here. Which ranks hold the same expert is
-# in the dicts; ranks can be in any order.
+# To keep the task small, a gradient is one number here. The dicts show which ranks hold
+# the same expert; ranks can be in any order.
 
 
 # %% nbgrader={"grade": false, "grade_id": "ex17-average-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def average_gradients(dense: list, experts: list) -> tuple:
     """The gradients of the mean of all ranks' losses, as two lists like those given.
 
-    dense: of each rank, the gradient of a dense weight, from its own loss
-    experts: of each rank, {expert: gradient} of the experts that it holds: sums over
+    dense: for each rank, the gradient of a dense weight, from its own loss
+    experts: for each rank, {expert: gradient} of the experts that it holds: sums over
         the losses of its group's ranks
 
     Small print:
     - A rank gets a gradient for each expert that it holds, and for no other.
-    - What was given is not changed.
+    - The arguments are not changed.
     """
     ### BEGIN SOLUTION
     R = len(dense)
@@ -173,8 +173,8 @@ def average_gradients(dense: list, experts: list) -> tuple:
 
 
 # %% [markdown]
-# Four ranks in two groups, (0, 1) and (2, 3). Every rank should get 2.5 for the dense
-# weight; experts 0 to 3 have (10 + 50) / 4 = 15, 20, 25 and 30:
+# Here are four ranks in two groups, (0, 1) and (2, 3). Every rank should get 2.5 for
+# the dense weight; experts 0 to 3 have (10 + 50) / 4 = 15, 20, 25 and 30:
 
 # %%
 average_gradients(
@@ -191,5 +191,5 @@ check("ex17/average", average_gradients)
 progress()
 
 # %% [markdown]
-# **Where next:** `gpipe-edu plan` divides a mixture of your size among devices;
-# [at work](../docs/at_work.md) shows how.
+# **Where next:** `gpipe-edu plan` divides a mixture of the size that you give among
+# devices; [at work](../docs/at_work.md) shows how.
