@@ -73,8 +73,8 @@ print("idle:", [round(slow.idle(k)) for k in range(4)])
 #   other links.
 # - Without overlap, a rank begins no op while a message that it sends is on its way,
 #   from the message's `start` until it is `there`.
-# - Every other rank begins an op during at least one of its messages, possibly at the
-#   very moment of the `start`.
+# - Every rank without this fault begins an op during at least one of its messages,
+#   possibly at the very moment of the message's `start`.
 # - One layer more or less on one rank is not a fault. Nor is a single op that takes
 #   long.
 # - Your function must not change `layers`.
