@@ -76,8 +76,8 @@ def train_step(net, loss_fn, optimizer, x, y, M: int) -> float:
     """One training step on the mini-batch (x, y) in M micro-batches; returns its loss.
 
     Micro-batches go one after another, each forward and back once: only one of them has
-    activations in memory. Then the optimizer steps, once. The weights end up as after a
-    step with the whole mini-batch.
+    activations in memory. Then the optimizer steps once. The weights end up as after a
+    step with the mini-batch.
 
     net: an nn.Module; some weights may be frozen (`requires_grad` is False)
     loss_fn: (output, target) -> a tensor with one value, the mean over these samples

@@ -89,7 +89,7 @@ def diagnose(timeline, layers: list) -> tuple:
     The names are those of the table; the number is the rank's, or the slow link's. Link
     k is the one between ranks k and k + 1.
 
-    timeline: a step of F-then-B or 1F1B, one stage per rank
+    timeline: F-then-B or 1F1B, one stage per rank
     timeline.spans: (device, op, start, end); `timeline.row(k)` has rank k's, in order
     timeline.messages: (op, source, target, start, end, there); a message is on its link
         from `start` to `end`, and has arrived at `there`

@@ -72,7 +72,7 @@ def test_runs_that_nothing_was_fitted_to_are_planned_as_the_page_says():
     page = " ".join((Path(__file__).parents[2] / "docs" / "at_work.md").read_text(encoding="utf-8").split())
     plain = published.within([run.off for run in others])
     assert f"only for {plain:.0%} of {len(others)} other runs".replace("%", " %") in page
-    assert f"then {one:.0%} of those {len(others)} are within".replace("%", " %") in page
+    assert f"the plans of {one:.0%} of those {len(others)} runs are within".replace("%", " %") in page
 
 
 def test_the_page_has_one_message_and_the_rest_is_folded(runs):
