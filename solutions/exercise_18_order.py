@@ -2,8 +2,8 @@
 # # Exercise 18: packs in a good order
 #
 # **Why care?** When sequences of different lengths are packed into micro-batches, the
-# packs differ in cost. Once they are packed, you can still choose the order in which
-# they run. That is free, and can change the step by a fifth or more.
+# packs differ in cost. Once the packs are made, you can still choose the order in which
+# they run. That is free, and can change the step's length by a fifth or more.
 #
 # **Difficulty** 2 of 3. **Time** 35 minutes. **You need**
 # [lesson 17](../notebooks/17_micro_batches_that_are_not_alike.ipynb). **In the paper:**
@@ -64,8 +64,9 @@ predict("ex18/long-and-short")
 # <details><summary>Small print</summary>
 #
 # - There are 1 to 12 packs, with costs above 0 in any unit. At least one order fits.
-# - The best order known fits, too. It comes from trying all, or from long searches.
-# - You have 40 seconds of CPU time for all 15 cases. Do not change `costs`.
+# - The best order known fits, too. It comes from trying all orders, or from
+#   long searches.
+# - You have 40 seconds of CPU time for all 17 cases. Do not change `costs`.
 # - You may call `ge.simulate`, but not `order_micro_batches`.
 #
 # </details>

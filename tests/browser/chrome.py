@@ -137,6 +137,14 @@ def _heard(page):
     return page
 
 
+IS_IDLE = """() => {
+  const kernel = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel;
+  if (kernel && kernel.status !== "idle") kernel.requestKernelInfo().catch(() => {});
+  return kernel?.status === "idle";
+}"""
+"""Jupyter's server does not wait for the subscription to a kernel that is busy while a page connects; the kernel's
+"idle" may then be lost, and the page would wait for ever. A kernel that is asked again says it again."""
+
 OPEN = """async (path) => {
   for (const open of [...jupyterapp.shell.widgets("main")]) open.dispose();
   await jupyterapp.commands.execute("docmanager:open", { path });
@@ -154,9 +162,7 @@ def run_all(page, address, name, app="lab", given_back=False):
     else:
         way = "doc/tree" if app == "lab" else "notebooks"
         page.goto(f"{address}/{way}/{name}.ipynb?token={TOKEN}" + ("&reset" if app == "lab" else ""))
-    page.wait_for_function(
-        "() => window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel?.status === 'idle'"
-    )
+    page.wait_for_function(IS_IDLE, polling=1000)
     ran = page.evaluate(
         """async () => {
             const panel = window.jupyterapp.shell.currentWidget;
