@@ -94,6 +94,7 @@ SIMULATED = {
     "makespan, interleaved": lambda: plan(ge.interleaved(4, 8, 2)).makespan,
     "makespan, interleaved ZB-H1": lambda: plan(ge.interleaved_zero_bubble(4, 8, 2)).makespan,
     "makespan, ZB-H1": lambda: plan(ge.zero_bubble(4, 8)).makespan,
+    "makespan, unequal micro-batches": lambda: simulated(F=1, B=2, micro_batches=EXAMPLE["c"])(ge.gpipe(4, 4)).makespan,
     "what ZB-H1 leaves of 1F1B's idle time": lambda: (
         plan(ge.zero_bubble(4, 8)).idle(0) / plan(ge.one_f_one_b(4, 8)).idle(0)
     ),

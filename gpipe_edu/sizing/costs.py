@@ -1,7 +1,8 @@
 """What the parts of a step cost on one device: one function per cost, with its formula, its units and its source.
 
 Three numbers are fitted, to published runs (docs/published_runs.md); `benchmarks/published_runs.py` fits them on one
-half of the runs and judges them by the other. All else is counted from shapes or comes from a data sheet.
+half of the runs and judges them by the other. A fourth is fitted to two thirds of the runs of mixtures. All else is
+counted from shapes or comes from a data sheet.
 
 Together they give an efficiency for every shape: a block of width w does 24 w^2 operations per token and moves 16 w
 MOVES numbers, so narrow layers wait for the memory. With S = speed / bandwidth, in operations per byte, the share of
@@ -24,6 +25,9 @@ MOVES = 5.5
 
 OVERLAP = 0.5
 """Fitted: the share of the work during which devices of different replicas really exchange weights and gradients."""
+
+EXCHANGE = 1.3
+"""Fitted, to runs of mixtures alone: how many times as long as `exchange` an all-to-all of tokens really takes."""
 
 SCORE_MOVES: Final = 2
 """Counted: an attention score that is stored is written once and read once in a forward."""

@@ -209,7 +209,7 @@ def _with_experts(rest: LayerCosts, job: Job, routed: Routed, mine: float, group
     traffic = costs.traffic(most * routed.moved, 0, job.activation, machine)
     token, apart = most * routed.sent / routed.top * job.activation, group.tensor
     # Out and back, and, where several devices share an expert, all of its tokens gathered and what it gives added up.
-    sent = 2 * costs.exchange(token, routed.top, group.ranks, apart, routed.nodes, group.once, machine)
+    sent = 2 * costs.EXCHANGE * costs.exchange(token, routed.top, group.ranks, apart, routed.nodes, group.once, machine)
     sent += 2 * machine.ring(most * routed.sent * job.activation * group.tensor, group.tensor)
     # A pair has twice the messages of a forward, and three times its work.
     work = {"none": 0.0, "shared": costs.compute(mine * routed.beside, machine)}

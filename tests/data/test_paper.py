@@ -114,7 +114,8 @@ def test_what_the_notes_say_about_the_plan_of_table_two():
     assert off("Transformer", 8, 1) < -max(abs(off("Transformer", K, 32)) for K in (2, 4, 8)) - 0.05
     ways = (None, "late", "early")
     most = max(planned(8, 4, 1, cell) / planned(2, 1, 1, base) for cell in ways for base in ways)
-    assert f"at most {most:.2f}, no matter what each of the two compared runs recomputes" in words
+    compared = "this run and the one that it is divided by (K=2, M=1) recompute"
+    assert f"at most {most:.2f}, no matter what {compared}" in words
     assert 0.3 < 1 - planned(2, 32, 1 / 16) / planned(2, 32) < 0.37
 
 

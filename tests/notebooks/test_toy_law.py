@@ -74,7 +74,10 @@ FREE = {
     ("docs/published_runs", "rows report memory"): "real models, planned with their own r and held against reports",
     ("01/paper-share", "86 % of the memory in use"): "a bill in bytes, reported by the paper; nothing recomputed",
     ("01/", "K times less memory per device"): "a claim that the answer takes apart",
-    ("01/", "about twice as large as any one of these three"): "a bill in bytes, of one network that the question names",
+    (
+        "01/",
+        "about twice as large as any one of these three",
+    ): "a bill in bytes, of one network that the question names",
     ("01/", "about twice as large, and no larger"): "with twice the layers any r gives twice the activations",
     ("01/activations-in-total", "4 times as much as on one device"): "an option that is wrong for any r",
     ("01/traffic", "The same bytes in four times as many messages"): "messages",

@@ -136,7 +136,7 @@ def test_plans_of_one_model_that_differ_by_less_than_the_tie_were_reported_in_th
     assert f"| less than {100 * TIE:g} % | {near} | {right} |" in PAGE
     assert f"| more | {far} | {others} |" in PAGE
     found = published.pairs(runs)
-    assert f"there are {len(found)} pairs of one model" in WORDS
+    assert f"there are {len(found)} pairs of runs of one model" in WORDS
     ratios = [(slow.plan.step / fast.plan.step) / (slow.told["step"] / fast.told["step"]) for fast, slow in found]
     off = statistics.median(max(ratio, 1 / ratio) - 1 for ratio in ratios)
     assert f"within {off:.1%} of the reported".replace("%", " %") in WORDS

@@ -73,10 +73,10 @@ TIGHT: Final = (
     ([1, 1, 1, 1, 1, 3, 3, 8, 8, 8], 22, 199),
     ([1, 1, 1, 1, 1, 2, 2, 3, 3, 8, 8, 8], 22, 208),
     ([1, 1, 1, 1, 1, 2, 2, 3, 8, 8, 8, 8], 27, 208),
-    ([1, 1, 1, 2, 3, 3, 8, 8], 18, 160),
+    ([1, 1, 2, 8, 8], 12, 192),
 )
 """Costs, memory, and the best step in it. Not all of the longest packs may be in flight at once; in the last case they
-may be neighbours at one end, but not if the row were a ring."""
+have to be at both ends, which would not fit either if the row were a ring."""
 
 TINY: Final = 2.0**-12
 """A unit in which all packs together cost less than an answer may allow for rounding."""
@@ -122,7 +122,8 @@ def _shuffled(rng: Random, costs: Sequence[float], memory: float, least: float, 
     while True:
         rng.shuffle(row)
         # As given, packs must not be in an order that is good by chance.
-        if len(row) < 4 or (step(row) > 1.1 * least * unit and not (_rises(row) or _falls(row))):
+        few = 4 if memory >= sum(costs) else 6
+        if len(row) < few or (step(row) > 1.1 * least * unit and not (_rises(row) or _falls(row))):
             return Packs(row, memory * unit, least * unit)
 
 
