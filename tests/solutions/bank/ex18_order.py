@@ -113,6 +113,20 @@ changed(
 )
 
 
+changed(
+    "not-best", "leaves_four_as_they_are", FITS, "    if len(costs) < 5:\n        return [*range(len(costs))]\n" + FITS
+)
+changed("too-full", "allows_a_hundredth_more", "held(costs, row) <= memory", "held(costs, row) <= memory + 0.01")
+
+
+@BANK.wrong("too-full")
+def closes_the_row_to_a_ring(costs, memory):
+    row = pyramid_then_exchanges(costs, memory)
+    ring = row + row[:3]
+    fits = max(sum(costs[m] for m in ring[at : at + 4]) for at in range(len(row))) <= memory
+    return row if fits else sorted(row, key=lambda m: costs[m])
+
+
 @BANK.wrong("input-changed")
 def sorts_in_place(costs, memory):
     row = pyramid_then_exchanges(costs, memory)
