@@ -20,6 +20,7 @@ NUMPY = (
     "ex15/choice",
     "ex17/exchange",
     "ex17/average",
+    "ex18/order",
 )
 """The tasks of notebooks without PyTorch, whose answers are judged in a browser, too."""
 
