@@ -16,12 +16,12 @@ BANK = Bank("ex18/order")
 SEEN = {}
 
 
-def step(costs, order):
-    return ge.simulate(ge.one_f_one_b(4, len(order)), ge.Costs(micro_batches=[costs[m] for m in order])).makespan
+def step(costs, packs):
+    return ge.simulate(ge.one_f_one_b(4, len(packs)), ge.Costs(micro_batches=[costs[m] for m in packs])).makespan
 
 
-def held(costs, order):
-    row = [costs[m] for m in order]
+def held(costs, packs):
+    row = [costs[m] for m in packs]
     return max(sum(row[at : at + 4]) for at in range(len(row)))
 
 
