@@ -14,10 +14,11 @@ import hashlib
 import statistics
 import tomllib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.published_runs import Run, by_stack, within
+from benchmarks.published_runs import Run, by_stack, calibrated_by_one, within
 from gpipe_edu.sizing import Job, Model, Plan
 from gpipe_edu.sizing.hugging_face import of_config
 from gpipe_edu.sizing.presets import job, presets
@@ -51,6 +52,7 @@ def set_aside(name: str) -> bool:
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
 
 
+@cache
 def runs(aside: bool) -> list[Run]:
     """All that can be planned of those that are set aside, or of the others."""
     return [Run(run, plan(run)) for run in told() if not why_not(run) and set_aside(run["name"]) == aside]
@@ -110,18 +112,12 @@ def plan(run: dict[str, Any]) -> Plan:
     )
 
 
-def measured(found: Sequence[Run]) -> list[float]:
-    """How far these are off when one other run of the same software and card, of all there are, is the one measured."""
-    every = by_stack([*runs(False), *runs(True)])
-    named = [(run, one) for run in found for one in every[run.told["stack"]]]
-    return [(1 + run.off) / (1 + one.off) - 1 for run, one in named if run.told["name"] != one.told["name"]]
-
-
 def report(found: Sequence[Run]) -> str:
-    """Shares of these runs, as the page prints them."""
+    """Shares of these runs, as the page prints them; any other run of the same software and card may be measured."""
     offs = [run.off for run in found]
     median = statistics.median(map(abs, offs))
-    shares = f"{within(offs):.0%} | {within(offs, 0.15):.0%} | {median:.1%} | {within(measured(found)):.0%}"
+    measured = within(calibrated_by_one(found, [*runs(False), *runs(True)]))
+    shares = f"{within(offs):.0%} | {within(offs, 0.15):.0%} | {median:.1%} | {measured:.0%}"
     return f"{len(found)} | {shares.replace('%', ' %')}"
 
 

@@ -175,12 +175,12 @@ def calibrated(found: Sequence[Run]) -> list[float]:
     return offs
 
 
-def calibrated_by_one(found: Sequence[Run]) -> list[float]:
-    """How far the others of a stack are off when each of its runs in turn is the one measured."""
-    offs = []
-    for group in by_stack(found).values():
-        offs += [(1 + run.off) / (1 + one.off) - 1 for one in group for run in group if run is not one]
-    return offs
+def calibrated_by_one(found: Sequence[Run], measured: Sequence[Run] = ()) -> list[float]:
+    """How far these are off when each other run of their stack in turn is the one measured. measured: the runs that may
+    be, the same unless there are others."""
+    every = by_stack(measured or found)
+    named = [(run, one) for run in found for one in every[run.told["stack"]]]
+    return [(1 + run.off) / (1 + one.off) - 1 for run, one in named if run is not one]
 
 
 def pairs(found: Sequence[Run]) -> list[tuple[Run, Run]]:

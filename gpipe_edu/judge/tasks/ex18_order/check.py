@@ -78,6 +78,8 @@ TIGHT: Final = (
 """Costs, memory, and the best step in it. Not all of the longest packs may be in flight at once; in the last case they
 have to be at both ends, which would not fit either if the row were a ring."""
 
+UNITS: Final = (0.5, 1, 3)
+
 TINY: Final = 2.0**-12
 """A unit in which all packs together cost less than an answer may allow for rounding."""
 
@@ -94,9 +96,10 @@ def held(row: Sequence[float], in_flight: int = K) -> float:
 
 def examine(exam: Exam, rng: Random) -> Success:
     """Packs with ample memory and with little, in random order and units; then random ones."""
-    free = [_ask(exam, _shuffled(rng, costs, sum(costs), least)) for costs, least in FREE]
+    free = [_ask(exam, _shuffled(rng, rng.choice(UNITS), costs, sum(costs), least)) for costs, least in FREE]
     _judge(free, _beliefs(free))
-    tight = [_ask(exam, _shuffled(rng, *packs, TINY * (packs is TIGHT[0]))) for packs in TIGHT]
+    units = (TINY if packs is TIGHT[0] else rng.choice(UNITS) for packs in TIGHT)
+    tight = [_ask(exam, _shuffled(rng, unit, *packs)) for unit, packs in zip(units, TIGHT, strict=True)]
     _judge_memory(tight)
     _judge(tight, iter([Sign("fits-only")]))
     drawn = [_ask(exam, _draw(rng)) for _ in range(4)]
@@ -115,14 +118,13 @@ def examine(exam: Exam, rng: Random) -> Success:
     )
 
 
-def _shuffled(rng: Random, costs: Sequence[float], memory: float, least: float, unit: float = 0) -> Packs:
-    """The same packs in another order and unit, which leaves the best order what it is. unit: 0 for any."""
-    unit = unit or rng.choice([0.5, 1, 3])
+def _shuffled(rng: Random, unit: float, costs: Sequence[float], memory: float, least: float) -> Packs:
+    """The same packs in another order and unit, which leaves the best order what it is."""
     row = [cost * unit for cost in costs]
+    few = 4 if memory >= sum(costs) else 6
     while True:
         rng.shuffle(row)
-        # As given, packs must not be in an order that is good by chance.
-        few = 4 if memory >= sum(costs) else 6
+        # As given, packs must not be in an order that is good by chance; of so few, all may be.
         if len(row) < few or (step(row) > 1.1 * least * unit and not (_rises(row) or _falls(row))):
             return Packs(row, memory * unit, least * unit)
 
