@@ -137,41 +137,15 @@ def _heard(page):
     return page
 
 
-IS_IDLE = """() => {
-  const kernel = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel;
-  if (kernel && kernel.status !== "idle") kernel.requestKernelInfo().catch(() => {});
-  return kernel?.status === "idle";
+CLOSE = """async () => {
+  for (const open of [...jupyterapp.shell.widgets("main")]) {
+    await open.context?.save();
+    open.dispose();
+  }
 }"""
-"""Jupyter's server does not wait for the subscription to a kernel that is busy while a page connects; the kernel's
-"idle" may then be lost, and the page would wait for ever. A kernel that is asked again says it again."""
-
-OPEN = """async (path) => {
-  for (const open of [...jupyterapp.shell.widgets("main")]) open.dispose();
-  await jupyterapp.commands.execute("docmanager:open", { path });
-}"""
-
-
-def run_all(page, address, name, app="lab", given_back=False):
-    """Open a notebook of a server and run its cells; returns when all have run. Fails if a cell raises, or if cells
-    are not given back unrun that should be. JupyterLab opens it anew where it has started already.
-    """
-    from .servers import TOKEN
-
-    if page.url.startswith(f"{address}/doc/"):
-        page.evaluate(OPEN, f"{name}.ipynb")
-    else:
-        way = "doc/tree" if app == "lab" else "notebooks"
-        page.goto(f"{address}/{way}/{name}.ipynb?token={TOKEN}" + ("&reset" if app == "lab" else ""))
-    page.wait_for_function(IS_IDLE, polling=1000)
-    ran = page.evaluate(
-        """async () => {
-            const panel = window.jupyterapp.shell.currentWidget;
-            await panel.context.ready;
-            await panel.sessionContext.ready;
-            return await window.jupyterapp.commands.execute('notebook:run-all-cells');
-        }"""
-    )
-    assert (ran is False) == given_back, "all cells ran" if given_back else "a cell raised"
+"""A notebook that is closed while it is being saved leaves "File Save Error" on the page, behind which no other becomes
+the current one. A save waits for one that is on its way.
+"""
 
 
 def cells(page):
@@ -192,10 +166,32 @@ class Host:
         self.folder.mkdir(exist_ok=True)
 
     def run_all(self, name, *cells, given_back=False):
-        """Its page, after all cells of the notebook `name` ran; with `cells`, it is written first."""
-        from .servers import notebook
+        """Its page, after all cells of the notebook `name` ran; with `cells`, it is written first. Fails if a cell
+        raises, or if cells are not given back unrun that should be. JupyterLab opens it anew where it has started.
+        """
+        from .servers import TOKEN, notebook
 
+        page, path = self.page, f"{self.app}/{name}.ipynb"
+        has_started = page.url.startswith(f"{self.address}/doc/")
+        if has_started:
+            page.evaluate(CLOSE)
         if cells:
             notebook(self.folder, name, *cells)
-        run_all(self.page, self.address, f"{self.app}/{name}", self.app, given_back)
-        return self.page
+        if has_started:
+            page.evaluate("(path) => jupyterapp.commands.execute('docmanager:open', { path })", path)
+        else:
+            way = "doc/tree" if self.app == "lab" else "notebooks"
+            page.goto(f"{self.address}/{way}/{path}?token={TOKEN}" + ("&reset" if self.app == "lab" else ""))
+        page.wait_for_function(
+            "() => window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel?.status === 'idle'"
+        )
+        ran = page.evaluate(
+            """async () => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                await panel.context.ready;
+                await panel.sessionContext.ready;
+                return await window.jupyterapp.commands.execute('notebook:run-all-cells');
+            }"""
+        )
+        assert (ran is False) == given_back, "all cells ran" if given_back else "a cell raised"
+        return page

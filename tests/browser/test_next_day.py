@@ -134,3 +134,18 @@ def test_a_save_waits_for_one_on_its_way_and_the_reader_is_asked_nothing(lab):
     assert asked.count("PUT") >= 2, asked
     assert page.locator(".jp-Dialog").count() == 0
     page.unroute_all()
+
+
+CLOSES_BETWEEN = """async () => {
+  const { context } = jupyterapp.shell.currentWidget;
+  const first = context.save();
+  first.then(() => jupyterapp.shell.currentWidget.dispose());
+  await Promise.allSettled([first, context.save()]);
+}"""
+
+
+def test_a_notebook_closed_while_a_save_waits_is_not_said_to_have_failed(lab):
+    page = lab.run_all("closed", "1")
+    page.evaluate(CLOSES_BETWEEN)
+    page.wait_for_timeout(300)  # for an error, which must not come
+    assert page.locator(".jp-Dialog").count() == 0

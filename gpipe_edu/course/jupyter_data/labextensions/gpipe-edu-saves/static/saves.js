@@ -14,7 +14,8 @@
       const { context } = shell.currentWidget ?? {};
       if (!context?.sessionContext || known.has(context)) return;
       known.add(context);
-      const saveNow = context.save.bind(context);
+      const saveContext = context.save.bind(context);
+      const saveNow = async () => context.isDisposed || saveContext(); // one closed meanwhile would say that it failed
       let saved = Promise.resolve();
       context.save = () => (saved = saved.then(saveNow, saveNow));
       let waiting = 0;
