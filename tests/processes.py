@@ -72,8 +72,8 @@ def end_all_since(moment):
 
 
 def until(true, seconds=PATIENCE):
-    """Wait until `true()` is."""
+    """Wait until `true()` is, once: a file that is written again has nothing in it for a moment."""
     deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s"
         time.sleep(0.05)
-    assert true()
