@@ -195,7 +195,8 @@ class Game:
         verdict = self.state["verdict"]
         self.say(f"{verdict[0].upper()}{verdict[1:]}.", "bold green" if self.state["solved"] else "bold")
         if self.state["solved"]:
-            self.say("Type next to go on, or run to train with this schedule.")
+            alike = self.session.board.level.costs.micro_batches is None
+            self.say(f"Type next to go on{', or run to train with this schedule' if alike else ''}.")
 
     def prove(self) -> None:
         """Search for the best makespan."""

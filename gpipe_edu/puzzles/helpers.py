@@ -55,9 +55,12 @@ def play_forced(position: Position) -> ForcedMoves:
 def stamp_pattern(position: Position) -> tuple[Rows, float]:
     """The pattern of micro-batch 0, as it stands on the board, for all: repeated at the shortest interval that fits.
 
-    Returns the rows and the interval. Raises ValueError if micro-batch 0 is not finished on every stage.
+    Returns the rows and the interval. Raises ValueError if micro-batch 0 is not finished on every stage, or if
+    micro-batches are not alike.
     """
     level = position.level
+    if level.costs.micro_batches:
+        raise ValueError("micro-batches are not alike here, so no pattern fits them all; place them one by one")
     pattern = [[op for op in row if op.micro_batch == 0] for row in position.rows]
     schedule = Schedule(pattern)
     if schedule.stages < level.stages or schedule.problems():

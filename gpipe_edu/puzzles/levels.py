@@ -1,7 +1,7 @@
 """Puzzles: pipelines of a given size, what their devices may do, and how short the step has to be.
 
-A level is plain data. It holds no rule of pipeline parallelism: those are the schedule doctor's. There are eleven, in
-the order in which they are best solved: ten from `levels.toml`, and a sandbox of any size.
+A level is plain data. It holds no rule of pipeline parallelism: those are the schedule doctor's. There are twelve, in
+the order in which they are best solved: eleven from `levels.toml`, and a sandbox of any size.
 """
 
 from __future__ import annotations
@@ -67,16 +67,14 @@ class Level:
             whole(name, getattr(self, name), 1)
         if not self.ways:
             raise ValueError(f"kinds is {self.kinds!r}; with these letters no micro-batch can be finished, try 'FB'")
-        if self.costs.micro_batches is not None:
-            raise ValueError("costs have micro_batches; in a puzzle all micro-batches are alike, so leave them out")
-        table = self.costs.table(self.stages)
-        if any(cost <= 0 for kind in self.kinds for cost in table[kind]):
+        table, times = self.costs.table(self.stages), self.costs.times_usual(self.stages, self.M)
+        if any(cost <= 0 for costs in (*(table[kind] for kind in self.kinds), *times) for cost in costs):
             raise ValueError(f"costs are {self.costs!r}; in a puzzle every op takes time, so give numbers above 0")
         if self.cap is not None:
             if len(self.cap) != self.K:
                 raise ValueError(f"cap is {self.cap!r}; give one number for each of the {self.K} devices")
             for device, most in enumerate(self.cap):
-                if number(f"cap[{device}]", most) < self.boundary + self.interior:
+                if number(f"cap[{device}]", most) < (self.boundary + self.interior) * max(self.sizes):
                     raise ValueError(f"cap[{device}] is {most:g}; device {device} could not hold a single micro-batch")
         if self.mode not in MODES or self.proof not in PROOFS:
             raise ValueError(f"mode is {self.mode!r} and proof {self.proof!r}; see MODES and PROOFS")
@@ -92,9 +90,14 @@ class Level:
         return tuple(way for way in WAYS if set(way) <= set(self.kinds))
 
     @property
+    def sizes(self) -> tuple[float, ...]:
+        """Per micro-batch, how many times the usual memory its activations take."""
+        return self.costs.sizes or (1,) * self.M
+
+    @property
     def counts_micro_batches(self) -> bool:
         """True if memory is counted in whole micro-batches."""
-        return (self.boundary, self.interior) == (0, 1)
+        return (self.boundary, self.interior, max(self.sizes)) == (0, 1, 1)
 
     @property
     def unit(self) -> str:
@@ -133,7 +136,9 @@ class Level:
             most = ", ".join(f"{most:g}" for most in self.cap)
             held = self.unit if self.counts_micro_batches else "units of activations"
             text += f" Devices 0 to {self.K - 1} may hold at most {most} {held}"
-            if not self.counts_micro_batches:
+            if self.costs.sizes:
+                text += "; a micro-batch takes as many as the times its ops take longer"
+            elif not self.counts_micro_batches:
                 text += (
                     f"; a stage input is {self.boundary:g}, what its layers keep for backward {self.interior:g} more, "
                     f"dropped after F if R or C brings it back"
@@ -153,6 +158,10 @@ class Level:
             )
         if any(len(set(table[kind])) > 1 for kind in self.kinds):
             words[0] += f" on stages 0 to {self.stages - 1}"
+        for stage, times in enumerate(self.costs.times_usual(self.stages, self.M)):
+            if self.costs.micro_batches and (stage == 0 or not self.costs.sizes):
+                where, longer = "" if self.costs.sizes else f" on stage {stage}", "/".join(f"{one:g}" for one in times)
+                words.append(f"and {longer} times that for micro-batches 0 to {self.M - 1}{where}")
         if self.costs.send:
             words.append(f"sending to another device {self.costs.send:g}")
         return ", ".join(words)

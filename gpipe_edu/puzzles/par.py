@@ -6,8 +6,8 @@ makespan that cannot be beaten from a given state, so that the search can skip m
 
 Best first (A*): of all states seen, go on from the one whose lower bound is smallest. The first finished state taken up
 that way is optimal, since nothing left can beat its bound. Two things keep the number of states small, and neither
-loses a schedule that matters: micro-batches are alike, so states that differ only in their numbers are one; and of two
-states in which the same has run, one that is nowhere later makes the other moot.
+loses a schedule that matters: where micro-batches are alike, states that differ only in their numbers are one; and of
+two states in which the same has run, one that is nowhere later makes the other moot.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class Bounds:
 
     def __init__(self, space: StateSpace) -> None:
         self.space, self.level = space, space.level
-        self._outlooks: dict[Marks, _Outlook] = {}
+        journeys = {first: _Journey(space, first) for first in space.alike}
+        self._journeys = [journeys[first] for first in space.alike]
+        backs = [journey.way_back for journey in journeys.values()]
+        self._way_back = [[min(least) for least in zip(*each, strict=True)] for each in zip(*backs, strict=True)]
 
     def __call__(self, state: State) -> float:
         """The largest of: a device's free time, a micro-batch's way, a device's wait, work and way back."""
@@ -62,8 +65,8 @@ class Bounds:
         best = max(free)
         work, hurry = [0.0] * len(free), [0.0] * len(free)
         first = [float("inf")] * len(free)
-        for journey in state.journeys:
-            outlook = self.outlook(journey.marks)
+        for left, journey in zip(self._journeys, state.journeys, strict=True):
+            outlook = left.outlook(journey.marks)
             front = 0.0
             if outlook.output >= 0:
                 front = max(journey.output, free[outlook.output])
@@ -88,15 +91,28 @@ class Bounds:
                     best = max(best, begin + hurry[device] + self._way_back[0][device])
         return best
 
-    def settle(self, state: State, journey: MicroBatchState) -> MicroBatchState:
+    def settle(self, state: State, micro_batch: int) -> MicroBatchState:
         """The journey, with 0 for arrivals that no longer matter because their device is not free before them."""
-        outlook = self.outlook(journey.marks)
+        journey = state.journeys[micro_batch]
+        outlook = self._journeys[micro_batch].outlook(journey.marks)
         _, output, gradient = journey
         if output and (outlook.output < 0 or output <= state.free[outlook.output]):
             output = 0.0
         if gradient and (outlook.gradient < 0 or gradient <= state.free[outlook.gradient]):
             gradient = 0.0
         return MicroBatchState(journey.marks, output, gradient)
+
+
+class _Journey:
+    """What is left of the ways of those micro-batches whose ops take as long as those of `micro_batch`."""
+
+    def __init__(self, space: StateSpace, micro_batch: int) -> None:
+        self.level = space.level
+        times = [row[micro_batch] for row in space.times]
+        self.table = {
+            kind: [cost * much for cost, much in zip(costs, times, strict=True)] for kind, costs in space.table.items()
+        }
+        self._outlooks: dict[Marks, _Outlook] = {}
 
     def outlook(self, marks: Marks) -> _Outlook:
         """What is left for a micro-batch with these marks."""
@@ -114,7 +130,7 @@ class Bounds:
             ways = self._ways(mark)
             if not any(ways):
                 continue
-            device, time = level.home(k), self.space.table
+            device, time = level.home(k), self.table
             work[device] += min(sum(time[kind][k] for kind in way) for way in ways)
             hurry[device] += min(sum(time[kind][k] for kind in way if kind != "W") for way in ways)
             wait = self._wait(k, mark, forward, backward)
@@ -154,7 +170,7 @@ class Bounds:
 
     def _chain_forward(self, first: int, end: int) -> float:
         """Least time from the start of F on stage `first` until stage `end` has its input."""
-        return sum(self.space.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
+        return sum(self.table["F"][k] + self._send(k, k + 1) for k in range(first, end))
 
     def _chain_backward(self, first: int, end: int) -> float:
         """Least time from the start of the gradient op on stage `first` until stage `end` has its gradient."""
@@ -168,15 +184,15 @@ class Bounds:
     def _gradient(self) -> list[float]:
         """Per stage: the shortest op that sends a gradient."""
         kinds = {kind for way in self.level.ways for kind in way} & SENDS_GRADIENT
-        return [min(self.space.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
+        return [min(self.table[kind][k] for kind in kinds) for k in range(self.level.stages)]
 
     @cached_property
     def _after(self) -> float:
         """What must follow the last gradient on stage 0: a W if there is no other way."""
-        return min(self.space.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
+        return min(self.table["W"][0] if way.endswith("W") else 0.0 for way in self.level.ways)
 
     @cached_property
-    def _way_back(self) -> tuple[list[float], list[float]]:
+    def way_back(self) -> tuple[list[float], list[float]]:
         """Per device, the least time from its last gradient op, and from its last op, to the end of the step."""
         gradients, ends = [], []
         splits = any(way.endswith("W") for way in self.level.ways)
@@ -238,7 +254,7 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
     order = count()
     first = bounds(root)
     heap: list[tuple[float, int, int, State, _Path | None]] = [(first, 0, next(order), root, None)]
-    seen: dict[tuple[Marks, ...], list[tuple[float, ...]]] = {}
+    seen: _Seen = {}
     states, bound = 0, first
     while heap:
         bound, depth, _, state, path = heapq.heappop(heap)
@@ -254,6 +270,10 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
             least = max(bound, bounds(following))
             heapq.heappush(heap, (least, depth - 1, next(order), following, _Path(path, move)))
     return Proof(level, bound, None, (), True, states, perf_counter() - began)
+
+
+_Seen = dict[tuple[tuple[int, Marks], ...], list[tuple[float, ...]]]
+"""By what has run of the micro-batches that are alike: the times of the states that no other makes moot."""
 
 
 class _Path(NamedTuple):
@@ -277,6 +297,7 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
         for b, later in enumerate(journeys)
         for a, earlier in enumerate(journeys)
         if a != b
+        and space.alike[a] == space.alike[b]
         and earlier.marks == later.marks
         and earlier.output <= later.output
         and earlier.gradient <= later.gradient
@@ -285,11 +306,13 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
     return (move for move in space.moves(state) if move.micro_batch not in moot)
 
 
-def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
+def _moot(bounds: Bounds, state: State, seen: _Seen) -> bool:
     """True if a state was seen in which the same has run, and nowhere later; else notes this one."""
-    journeys = sorted(bounds.settle(state, journey) for journey in state.journeys)
-    key = tuple(journey.marks for journey in journeys)
-    times = (*state.free, *(time for journey in journeys for time in journey[1:]))
+    journeys = sorted(
+        (alike, bounds.settle(state, micro_batch)) for micro_batch, alike in enumerate(bounds.space.alike)
+    )
+    key = tuple((alike, journey.marks) for alike, journey in journeys)
+    times = (*state.free, *(time for _, journey in journeys for time in journey[1:]))
     front = seen.setdefault(key, [])
     if any(all(a <= b for a, b in zip(old, times, strict=True)) for old in front):
         return True

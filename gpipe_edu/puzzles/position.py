@@ -112,9 +112,8 @@ class Position:
             for op in row
             if op not in ran
         ]
-        levels = memory_over_time(
-            Timeline([*self._spans, *later], self.level.K), self.level.boundary, self.level.interior
-        )
+        timeline, sizes = Timeline([*self._spans, *later], self.level.K), self.level.costs.sizes or None
+        levels = memory_over_time(timeline, self.level.boundary, self.level.interior, sizes)
         return [[(time, held) for time, held in level if time <= end] for level in levels]
 
     @cached_property
@@ -202,10 +201,12 @@ class Position:
         """How many micro-batches have to be completed to judge the board: up to the last one that is on it.
 
         Later ones could always run after everything else, so they would change no verdict and only cost time. If an op
-        is on the wrong device, all count: the doctor tells by the number of ops where a stage belongs.
+        is on the wrong device, all count: the doctor tells by the number of ops where a stage belongs. So they do where
+        micro-batches differ, since costs have a number for each.
         """
         level = self.level
-        if any(level.home(op.stage) != device for device, row in enumerate(self.rows) for op in row):
+        here = ((device, op) for device, row in enumerate(self.rows) for op in row)
+        if level.costs.micro_batches or any(level.home(op.stage) != device for device, op in here):
             return level.M
         return min(level.M, max((op.micro_batch + 1 for row in self.rows for op in row), default=1))
 

@@ -72,8 +72,10 @@ def engines() -> tuple[str, ...]:
 
 def run(level: Level, schedule: Schedule, engine: str = "numpy") -> EngineRun:
     """Train one step with `schedule` and compare. Raises ScheduleError if it cannot run, ValueError for an engine that
-    does not exist or is not installed.
+    does not exist or is not installed, or if micro-batches are not alike.
     """
+    if level.costs.micro_batches:
+        raise ValueError("a run here gives each micro-batch as many samples; lesson 17 runs packs of unequal length")
     if engine not in engines():
         raise ValueError(f"engine is {engine!r}; here it can be {' or '.join(engines())}")
     schedule.check()

@@ -43,7 +43,9 @@ class State(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What a stage can do next with a micro-batch that has certain marks, and what that changes."""
+    """What a stage can do next with a micro-batch that has certain marks, and what that changes: times and memory of
+    a micro-batch of the usual size.
+    """
 
     kind: str
     stage: int
@@ -83,7 +85,11 @@ class StateSpace:
 
     def __init__(self, level: Level) -> None:
         self.level, self.K = level, level.K
-        self.table = level.costs.table(level.stages)
+        self.table, self.times = level.costs.table(level.stages), level.costs.times_usual(level.stages, level.M)
+        self.sizes = level.sizes
+        columns = list(zip(*self.times, strict=True))
+        self.alike = [columns.index(column) for column in columns]
+        """Per micro-batch: the first one whose ops take as long, and which holds as much."""
         self._actions: dict[Marks, tuple[Action, ...]] = {}
 
     @cached_property
@@ -99,22 +105,23 @@ class StateSpace:
 
     def _moves(self, state: State, micro_batch: int, cap: tuple[float, ...] | None) -> Iterator[Move]:
         marks, output, gradient = state.journeys[micro_batch]
+        size = self.sizes[micro_batch]
         for action in self.actions(marks):
             device = action.device
-            if cap is not None and state.held[device] + action.during > cap[device]:
+            if cap is not None and state.held[device] + action.during * size > cap[device]:
                 continue
             start = state.free[device]
             there = output if action.takes == "F" else gradient if action.takes == "B" else 0.0
             if there > start:
                 start = there
-            yield Move(start, start + action.duration, micro_batch, action)
+            yield Move(start, start + action.duration * self.times[action.stage][micro_batch], micro_batch, action)
 
     def after(self, state: State, move: Move) -> State:
         """The state once `move` has been made."""
         action, device = move.action, move.action.device
         free, held, journeys = list(state.free), list(state.held), list(state.journeys)
         free[device] = move.end
-        held[device] += action.after
+        held[device] += action.after * self.sizes[move.micro_batch]
         _, output, gradient = journeys[move.micro_batch]
         if action.takes == "F":
             output = 0.0

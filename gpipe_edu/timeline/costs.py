@@ -116,11 +116,15 @@ class Costs:
         table = self.table(schedule.stages)
         if self.micro_batches is None:
             return lambda op: table[op[0]][op[2]]
-        times = self._times_usual(schedule.stages, schedule.micro_batches)
+        times = self.times_usual(schedule.stages, schedule.micro_batches)
         return lambda op: table[op[0]][op[2]] * times[op[2]][op[1]]
 
-    def _times_usual(self, stages: int, M: int) -> Sequence[Sequence[float]]:
-        """How many times the usual cost an op takes, by stage and micro-batch."""
+    def times_usual(self, stages: int, M: int) -> Sequence[Sequence[float]]:
+        """How many times the usual cost an op takes, by stage and micro-batch: 1 each if all are alike. Raises
+        ValueError if a list does not fit.
+        """
+        if self.micro_batches is None:
+            return ((1,) * M,) * stages
         given = cast("tuple[tuple[float, ...], ...]", self.micro_batches)
         times = (self.sizes,) * stages if self.sizes else given
         if len(times) != stages:

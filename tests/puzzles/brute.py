@@ -10,21 +10,22 @@ from tests.oracle import expected_code, times
 WAYS = ("FB", "FRB", "FC", "FIW", "FRIW")
 
 
-def peak(row, boundary, interior, recomputed_later=()):
-    """The most a device holds at one time, by walking along its row."""
+def peak(row, boundary, interior, recomputed_later=(), sizes=None):
+    """The most a device holds at one time, by walking along its row; sizes: times the usual, by micro-batch."""
     again = {*recomputed_later, *(op[1:] for op in row if op[0] in "RC")}
     held = most = 0
     for kind, m, k in row:
+        size = sizes[m] if sizes else 1
         if kind == "F":
-            held += boundary + interior
+            held += size * (boundary + interior)
             most = max(most, held)
             if (m, k) in again:
-                held -= interior
+                held -= size * interior
         elif kind in "RC":
-            held += interior
+            held += size * interior
             most = max(most, held)
         if kind in "BCW":
-            held -= boundary + interior
+            held -= size * (boundary + interior)
     return most
 
 
@@ -46,8 +47,31 @@ def possible_rows(ops, level, device):
         chains = ([op for op in ops if op[1:] == cell] for cell in {op[1:] for op in ops})
         if any(position[a] > position[b] for chain in chains for a, b in itertools.pairwise(chain)):
             continue
-        if level.cap is None or peak(row, level.boundary, level.interior) <= level.cap[device]:
+        if level.cap is None or peak_of(level, row) <= level.cap[device]:
             yield list(row)
+
+
+def sizes_of(level):
+    """A number for each micro-batch; None if all hold as much, as they do where only ops differ, stage by stage."""
+    given = level.costs.micro_batches
+    return given if given and not isinstance(given[0], tuple) else None
+
+
+def peak_of(level, row, recomputed_later=()):
+    """The peak of a row of a level."""
+    return peak(row, level.boundary, level.interior, recomputed_later, sizes_of(level))
+
+
+def duration_of(level):
+    """How long an op of a level takes."""
+    table = level.costs.table(level.stages)
+    return lambda op: table[op[0]][op[2]] * times_usual(level, *op[1:])
+
+
+def times_usual(level, m, k):
+    """How many times the usual cost an op of micro-batch m on stage k takes."""
+    given = level.costs.micro_batches
+    return 1 if given is None else given[k][m] if isinstance(given[0], tuple) else given[m]
 
 
 def best_makespan(level, table, send):
@@ -56,7 +80,7 @@ def best_makespan(level, table, send):
     for ops in chosen_ops(level):
         for rows in itertools.product(*(possible_rows(row, level, device) for device, row in enumerate(ops))):
             if expected_code(list(rows)) is None:
-                ran = times(list(rows), lambda op: table[op[0]][op[2]], send)
+                ran = times(list(rows), lambda op: table[op[0]][op[2]] * times_usual(level, *op[1:]), send)
                 end = max(end for _, end in ran.values())
                 best = end if best is None else min(best, end)
     return best

@@ -15,7 +15,7 @@ from tests.amount import examples
 from tests.oracle import expected_code, plain, times
 from tests.strategies import RANDOM
 
-from .brute import peak
+from .brute import duration_of, peak_of
 from .solutions import SOLUTIONS, solved
 
 pytestmark = pytest.mark.slow
@@ -102,8 +102,8 @@ def test_a_level_is_solved_move_by_move(level):
 @pytest.mark.parametrize("level", LEVELS[:-1], ids=lambda level: level.key)
 def test_what_is_drawn_of_a_part_is_what_the_whole_will_show(level):
     """Partial times, by the independent simulator: those of the ops in the finished schedule."""
-    board, table = Board(level), level.costs.table(level.stages)
-    whole = times(plain(ge.Schedule.parse(SOLUTIONS[level.key])), lambda o: table[o[0]][o[2]], level.costs.send)
+    board = Board(level)
+    whole = times(plain(ge.Schedule.parse(SOLUTIONS[level.key])), duration_of(level), level.costs.send)
     for device, step in solution_moves(level.key):
         board.place(device, step)
         assert {(*span.op,): (span.start, span.end) for span in board.timeline.spans} == {
@@ -132,7 +132,7 @@ def test_random_guided_play_is_always_sound_and_ready_names_every_move_there_is(
             assert level.cap is None or peak_so_far(row, level) <= level.cap[device]
     if board.position.complete:
         assert expected_code(plain(board.position.schedule)) is None
-        assert board.position.peaks == tuple(peak(row, level.boundary, level.interior) for row in board.rows)
+        assert board.position.peaks == tuple(peak_of(level, row) for row in board.rows)
 
 
 def trial(board, device, o):
@@ -146,9 +146,9 @@ def peak_so_far(row, level):
     """The peak of a row to be gone on with: what may be recomputed later will be, and what is finished was not."""
     row = [tuple(o) for o in row]
     if not {"R", "C"} & set(level.kinds):
-        return peak(row, level.boundary, level.interior)
+        return peak_of(level, row)
     open_cells = {o[1:] for o in row} - {o[1:] for o in row if o[0] in "RCBI"}
-    return peak(row, level.boundary, level.interior, recomputed_later=open_cells)
+    return peak_of(level, row, open_cells)
 
 
 def test_undo_and_redo_go_through_every_change():

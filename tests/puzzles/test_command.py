@@ -36,10 +36,11 @@ def solve_up_to(key):
 def test_all_levels_solved_by_typing(play):
     lines = [line for level in LEVELS for line in (" / ".join(SOLUTIONS[level.key].splitlines()), "next")]
     out = play(*lines, "levels", "quit")
-    assert out.count("Solved with makespan") == 11
+    assert out.count("Solved with makespan") == 12
     assert out.count("Type next to go on, or run to train with this schedule.") == 11
+    assert out.count("Type next to go on.") == 1
     for number, level in enumerate(LEVELS, start=1):
-        assert f"Level {number} of 11: {level.title}" in out
+        assert f"Level {number} of 12: {level.title}" in out
     assert set(SolvedLevels().records) == set(SOLUTIONS)
     assert "zero-bubble        Zero bubble                  solved with 14, par 14" in out
     assert str(SolvedLevels().path) in out.replace("\n", "")
@@ -76,9 +77,9 @@ def test_what_saves_work(play):
 
 def test_any_level_opens_at_once(play):
     out = play("level zero-bubble", "levels")
-    assert "Level 10 of 11: Zero bubble" in out
-    assert len(re.findall(r" not solved\n", out)) == 11
-    assert "Level 7 of 11" in play(arguments=["backward-twice"])
+    assert "Level 10 of 12: Zero bubble" in out
+    assert len(re.findall(r" not solved\n", out)) == 12
+    assert "Level 7 of 12" in play(arguments=["backward-twice"])
 
 
 def test_editing(play):
@@ -113,7 +114,7 @@ def test_share_and_open(play):
     )
     assert f"\n> {text}\n" in out
     assert "No: this share string was cut or altered" in out
-    assert "Level 4 of 11: One forward, one backward" in out
+    assert "Level 4 of 12: One forward, one backward" in out
     assert "Solved with makespan 12, at par: you built 1F1B." in out
     assert "Solved" in play("check", arguments=["--share", text])
 

@@ -39,6 +39,14 @@ def test_no_shorter_interval_fits():
     assert board.position.schedule == ge.one_f_one_b(3, 4)
 
 
+def test_a_stamp_says_that_one_pattern_does_not_fit_unequal_micro_batches():
+    board = Board(find_level("unequal-micro-batches"))
+    assert board.type("F0 B0\nF0 B0\nF0 B0").accepted
+    verdict = board.stamp()
+    assert not verdict.accepted
+    assert verdict.message == "micro-batches are not alike here, so no pattern fits them all; place them one by one"
+
+
 def test_a_stamp_wants_the_whole_way_of_micro_batch_0():
     board = Board(find_level("pipelining"))
     board.type("F0@0 F0@1")

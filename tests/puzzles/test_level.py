@@ -22,7 +22,9 @@ def level(**changes):
         ({"cap": (2, 2), "boundary": 1, "interior": 2}, ValueError, "could not hold"),
         ({"costs": ge.Costs(F=0, B=1)}, ValueError, "every op takes time"),
         ({"costs": ge.Costs(F=(1, 2, 3), B=1)}, ValueError, "3 values, but there are 2 stages"),
-        ({"costs": ge.Costs(micro_batches=[1, 2, 1])}, ValueError, "in a puzzle all micro-batches are alike"),
+        ({"costs": ge.Costs(micro_batches=[1, 2])}, ValueError, "has 2 numbers, but there are 3 micro-batches; give 3"),
+        ({"costs": ge.Costs(micro_batches=[1, 0, 1])}, ValueError, "in a puzzle every op takes time"),
+        ({"costs": ge.Costs(micro_batches=[1, 2, 1]), "cap": (2, 1)}, ValueError, "device 1 could not hold"),
         ({"mode": "wild"}, ValueError, "mode is 'wild'"),
     ],
 )
@@ -62,9 +64,9 @@ def test_its_ops_are_all_kinds_of_all_micro_batches_on_all_stages():
 
 
 def test_levels_are_found_by_key_or_number():
-    assert [find_level(str(number)) for number in range(1, 12)] == list(LEVELS)
+    assert [find_level(str(number)) for number in range(1, 13)] == list(LEVELS)
     assert find_level(" Memory_Wall ").key == "memory-wall"
-    for wrong in ("", "0", "12", "gpipe"):
+    for wrong in ("", "0", "13", "gpipe"):
         with pytest.raises(ValueError, match="it must be one of 1 first-dependency, 2 pipelining"):
             find_level(wrong)
 

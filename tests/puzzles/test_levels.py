@@ -4,6 +4,7 @@ import dataclasses
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, find_level, lower_bound, prove
+from gpipe_edu.puzzles.states import StateSpace
 from gpipe_edu.schedule.recompute import with_kinds, with_recompute
 from tests.each import each
 
@@ -13,10 +14,10 @@ KEYS = [level.key for level in LEVELS]
 WITH_PAR = [level for level in LEVELS if level.par is not None]
 
 
-def test_there_are_the_eleven_levels_in_their_order():
+def test_there_are_the_twelve_levels_in_their_order():
     assert KEYS == [
         "first-dependency", "pipelining", "memory-wall", "1f1b", "recompute-late", "recompute-early", "backward-twice",
-        "uneven-stages", "interleaved", "zero-bubble", "sandbox",
+        "uneven-stages", "interleaved", "zero-bubble", "unequal-micro-batches", "sandbox",
     ]  # fmt: skip
     assert list(LEVELS[:-1]) == WITH_PAR
 
@@ -104,6 +105,16 @@ def test_what_the_texts_claim_of_other_rules_is_so(key, changes, best):
     else:
         assert proof.makespan == best
         assert str(best) in level.par_why
+
+
+def test_of_unequal_micro_batches_the_text_says_what_the_order_of_numbers_and_a_long_first_one_take():
+    level = find_level("unequal-micro-batches")
+    assert "24 in the order of the numbers, and 19 is the best where a long one goes first" in level.par_why
+    assert ge.simulate(ge.one_f_one_b(3, 4), level.costs).makespan == 24
+    space = StateSpace(level)
+    after = {move.micro_batch: space.after(space.start, move) for move in space.moves(space.start)}
+    best = {first: prove(level, start=state).makespan for first, state in after.items()}
+    assert best == {0: 19, 1: 18, 2: 18, 3: 19}
 
 
 def test_figures_in_the_texts_are_those_of_the_schedules_they_name():

@@ -13,7 +13,7 @@ from gpipe_edu.puzzles.states import StateSpace
 from tests.amount import examples
 from tests.strategies import RANDOM
 
-from .brute import best_makespan, peak
+from .brute import best_makespan, peak_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,11 @@ def random_level(rng, K, M, V, kinds):
     boundary, interior = rng.choice(((0, 1), (1, 2), (1, 1)))
     least = boundary + interior
     cap = rng.choice((None, tuple(least * V + rng.randrange(0, least * M + 1) for _ in range(K))))
-    costs = ge.Costs(**table, send=send)
+    sizes = [rng.choice((1, 2)) for _ in range(M)]
+    longer = rng.choice((None, None, sizes, [[rng.choice((1, 1, 3)) for _ in range(M)] for _ in range(K * V)]))
+    if cap and longer is sizes:
+        cap = tuple(most * max(sizes) for most in cap)
+    costs = ge.Costs(**table, send=send, micro_batches=longer)
     level = Level("x", "x", "x", K, M, kinds=kinds, V=V, costs=costs, cap=cap, boundary=boundary, interior=interior)
     return level, table, send
 
@@ -60,7 +64,7 @@ def test_the_best_makespan_is_that_of_trying_every_order(K, M, V, kinds, rng):
         assert position.complete
         assert position.timeline.end == proof.makespan
         rows = [[tuple(op) for op in row] for row in position.rows]
-        assert position.peaks == tuple(peak(row, level.boundary, level.interior) for row in rows)
+        assert position.peaks == tuple(peak_of(level, row) for row in rows)
 
 
 @examples(150)

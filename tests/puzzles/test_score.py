@@ -11,7 +11,7 @@ from tests.amount import examples
 from tests.oracle import expected_code, plain, times
 from tests.strategies import RANDOM, slipped
 
-from .brute import peak
+from .brute import duration_of, peak_of
 from .solutions import SOLUTIONS, in_groups, judge, solved
 
 pytestmark = pytest.mark.slow
@@ -81,10 +81,9 @@ def legal(level, rows):
     if any(op[2] % level.K != device for device, row in enumerate(plain_rows) for op in row):
         return False
     for device, row in enumerate(plain_rows):
-        if level.cap and peak(row, level.boundary, level.interior) > level.cap[device]:
+        if level.cap and peak_of(level, row) > level.cap[device]:
             return False
-    table = level.costs.table(level.stages)
-    end = max(end for _, end in times(plain_rows, lambda op: table[op[0]][op[2]], level.costs.send).values())
+    end = max(end for _, end in times(plain_rows, duration_of(level), level.costs.send).values())
     return level.goal is None or end <= level.goal
 
 

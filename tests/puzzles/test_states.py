@@ -28,14 +28,14 @@ def test_random_play_ends_when_simulate_says_and_holds_what_memory_says(K, M, V,
             move = rng.choice(moves)
             device = move.action.device
             rows[device].append(move.op)
-            held[device].append(state.held[device] + move.action.during)
+            held[device].append(state.held[device] + move.action.during * model.sizes[move.micro_batch])
             times[move.op] = (move.start, move.end)
             state = model.after(state, move)
         finished.append(model.done(state))
         if finished[-1]:  # else it is stuck under its cap
             timeline = ge.simulate(ge.Schedule(rows).check(), level.costs)
             assert {span.op: (span.start, span.end) for span in timeline.spans} == times
-            levels = memory_over_time(timeline, level.boundary, level.interior)
+            levels = memory_over_time(timeline, level.boundary, level.interior, level.costs.sizes or None)
             assert [max(row) for row in held] == [max(amount for _, amount in level_) for level_ in levels]
             assert state.held == (0,) * K
 

@@ -21,7 +21,7 @@ def puzzle(
     progress: str | Path | None = None,
     theme: str = "auto",
 ) -> Puzzle:
-    """The puzzle: eleven levels, any of which can be opened, from the first dependency to a sandbox of your own.
+    """The puzzle: twelve levels, any of which can be opened, from the first dependency to a sandbox of your own.
 
     level: where to begin, a key such as "1f1b" or a number from 1; by default where you left off, or the first level
     that is not solved. share: a string that another player sent, to open their board. progress: the file that
