@@ -7,7 +7,7 @@ the order in which they are best solved: eleven from `levels.toml`, and a sandbo
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
@@ -137,7 +137,7 @@ class Level:
             held = self.unit if self.counts_micro_batches else "units of activations"
             text += f" Devices 0 to {self.K - 1} may hold at most {most} {held}"
             if self.costs.sizes:
-                text += "; a micro-batch takes as many as the times its ops take longer"
+                text += f"; micro-batches 0 to {self.M - 1} take {_joined(self.sizes)} of them"
             elif not self.counts_micro_batches:
                 text += (
                     f"; a stage input is {self.boundary:g}, what its layers keep for backward {self.interior:g} more, "
@@ -153,18 +153,20 @@ class Level:
         words = []
         for kind in self.kinds:
             costs = table[kind]
-            words.append(
-                f"{kind} takes " + (f"{costs[0]:g}" if len(set(costs)) == 1 else "/".join(f"{c:g}" for c in costs))
-            )
+            words.append(f"{kind} takes " + (f"{costs[0]:g}" if len(set(costs)) == 1 else _joined(costs)))
         if any(len(set(table[kind])) > 1 for kind in self.kinds):
             words[0] += f" on stages 0 to {self.stages - 1}"
         for stage, times in enumerate(self.costs.times_usual(self.stages, self.M)):
             if self.costs.micro_batches and (stage == 0 or not self.costs.sizes):
-                where, longer = "" if self.costs.sizes else f" on stage {stage}", "/".join(f"{one:g}" for one in times)
-                words.append(f"and {longer} times that for micro-batches 0 to {self.M - 1}{where}")
+                where = "" if self.costs.sizes else f" on stage {stage}"
+                words.append(f"times {_joined(times)} for micro-batches 0 to {self.M - 1}{where}")
         if self.costs.send:
             words.append(f"sending to another device {self.costs.send:g}")
         return ", ".join(words)
+
+
+def _joined(numbers: Iterable[float]) -> str:
+    return "/".join(f"{one:g}" for one in numbers)
 
 
 SANDBOX: Final = "sandbox"

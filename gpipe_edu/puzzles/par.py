@@ -254,7 +254,7 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
     order = count()
     first = bounds(root)
     heap: list[tuple[float, int, int, State, _Path | None]] = [(first, 0, next(order), root, None)]
-    seen: _Seen = {}
+    seen: dict[tuple[Marks, ...], list[tuple[float, ...]]] = {}
     states, bound = 0, first
     while heap:
         bound, depth, _, state, path = heapq.heappop(heap)
@@ -270,10 +270,6 @@ def prove(level: Level, seconds: float = SECONDS, start: State | None = None) ->
             least = max(bound, bounds(following))
             heapq.heappush(heap, (least, depth - 1, next(order), following, _Path(path, move)))
     return Proof(level, bound, None, (), True, states, perf_counter() - began)
-
-
-_Seen = dict[tuple[tuple[int, Marks], ...], list[tuple[float, ...]]]
-"""By what has run of the micro-batches that are alike: the times of the states that no other makes moot."""
 
 
 class _Path(NamedTuple):
@@ -306,12 +302,12 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
     return (move for move in space.moves(state) if move.micro_batch not in moot)
 
 
-def _moot(bounds: Bounds, state: State, seen: _Seen) -> bool:
+def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
     """True if a state was seen in which the same has run, and nowhere later; else notes this one."""
     journeys = sorted(
         (alike, bounds.settle(state, micro_batch)) for micro_batch, alike in enumerate(bounds.space.alike)
     )
-    key = tuple((alike, journey.marks) for alike, journey in journeys)
+    key = tuple(journey.marks for _, journey in journeys)
     times = (*state.free, *(time for _, journey in journeys for time in journey[1:]))
     front = seen.setdefault(key, [])
     if any(all(a <= b for a, b in zip(old, times, strict=True)) for old in front):

@@ -21,7 +21,7 @@ SOLUTIONS = {
     "zero-bubble": (
         "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3\nF0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3\nF0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3"
     ),
-    "unequal-micro-batches": "F1 F0 F3 B1 F2 B0 B3 B2\nF1 F0 B1 F3 B0 F2 B3 B2\nF1 B1 F0 B0 F3 B3 F2 B2",
+    "unequal-micro-batches": "F0 F1 F3 B0 F2 B1 B3 B2\nF0 F1 B0 F3 B1 F2 B3 B2\nF0 B0 F1 B1 F3 B3 F2 B2",
     "sandbox": str(ge.gpipe(4, 8)),
 }
 
