@@ -26,6 +26,7 @@ fragmentation; `Machine.reserve` leaves room for them.
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -35,7 +36,7 @@ from typing import Any, Final, NamedTuple
 from gpipe_edu.base.validate import whole
 from gpipe_edu.base.words import plural
 from gpipe_edu.schedule import Schedule
-from gpipe_edu.schedule.op import FINISHES
+from gpipe_edu.schedule.op import FINISHES, SENDS_GRADIENT
 from gpipe_edu.schedule.recipes import RECIPES, form_of
 from gpipe_edu.schedule.recompute import with_recompute
 from gpipe_edu.timeline import Costs, Timeline, simulate
@@ -47,9 +48,13 @@ from .stages import HIDES, Counter, ExpertGroup, Group
 
 SCHEDULES: Final = (
     *("gpipe", "1f1b", "interleaved", "breadth_first", "zero_bubble"),
-    *("interleaved_zero_bubble", "zero_bubble_v"),
+    *("interleaved_zero_bubble", "zero_bubble_v", "dual_pipe_v"),
 )
-"""The schedules that one may plan with; the course's others recompute, or are naive."""
+"""The schedules that one may plan with; the course's others recompute, or are naive. `interleaved` has combined 1F1B's
+order where its pairs hide what experts exchange."""
+
+PAIRED: Final = ("interleaved", "dual_pipe_v")
+"""Those whose forwards and backwards may run in pairs."""
 
 RECOMPUTES: Final = {
     "none": "everything is kept",
@@ -167,11 +172,12 @@ class Plan:
                 f"hide is 'shared', but {self.job.model.name} has no experts that every token goes to; use 'none' or "
                 "'pairs'"
             )
-        if hide == "pairs" and (self.recompute in ("full", "stage") or self.recipe not in ("interleaved", "1f1b")):
-            raise ValueError("hide is 'pairs', which interleaved, or one stage, has, without recompute of layers")
-        if hide == "pairs" and self.recipe == "1f1b" and self.K > 1:
+        if hide == "pairs" and self.recompute in ("full", "stage"):
+            raise ValueError(f"hide is 'pairs', without recompute of layers, but recompute is {self.recompute!r}")
+        if hide == "pairs" and self.K > 1 and self.schedule not in PAIRED:
             raise ValueError(
-                "hide is 'pairs', but 1f1b has no forward and backward of a stage to pair; use interleaved"
+                f"hide is 'pairs', but {self.schedule} has no forward and backward of two micro-batches to pair; use "
+                f"{' or '.join(PAIRED)}"
             )
 
     def _own_cut(self, balance: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -195,6 +201,12 @@ class Plan:
     def recipe(self) -> str:
         """Its devices' schedule. A single device does each micro-batch's B right after its F, whatever was asked."""
         return self.schedule if self.K > 1 else "1f1b"
+
+    @property
+    def _order(self) -> str:
+        """The recipe of its ops' order."""
+        combined = self.experts.hide == "pairs" and self.recipe != "dual_pipe_v"
+        return "combined_1f1b" if combined else self.recipe
 
     @property
     def knobs(self) -> str:
@@ -283,7 +295,7 @@ class Plan:
 
     def timeline_of(self, M: int) -> Timeline:
         """The same with so many micro-batches of this size."""
-        return simulate(self._schedule(M), self.costs)
+        return simulate(self._schedule(M), self.costs, self._alone)
 
     @property
     def step(self) -> float:
@@ -349,7 +361,7 @@ class Plan:
         table = {kind: self._seconds(kind) for kind in kinds}
         work = self._per_device(_sums(*table.values()))
         begins = [done + k * hop for k, done in enumerate(accumulate(table["F"][: self.K - 1], initial=0.0))]
-        if self.recipe == "zero_bubble_v":  # it is left open which ops end a device's row
+        if self.recipe in ("zero_bubble_v", "dual_pipe_v"):  # it is left open which ops end a device's row
             return max(a + self.M * busy + end for a, busy, end in zip(begins, work, after, strict=True))
         behind = self._weights_behind if self._splits else (0.0,) * self.K
         end = found = 0.0  # when backwards end on the device behind; the most of all devices so far
@@ -357,7 +369,7 @@ class Plan:
             back = end + hop + table["I" if self._splits else "B"][k] if end else 0.0
             end = max(begins[k] + self.M * work[k] - behind[k], back)
             found = max(found, end + behind[k] + after[k])
-        return found + self._unpaired
+        return found
 
     @property
     def _weights_behind(self) -> list[float]:
@@ -385,8 +397,9 @@ class Plan:
             seconds["experts"] = 2 * sum(stage.exposed for stage in total)
             seconds["groups"] -= seconds["experts"]
         found = {name: self.M * each / self.K for name, each in seconds.items()}
-        if self._routed:
-            found["experts"] += self._unpaired
+        if self._alone:
+            counts = _alone_in(self._order, self.K, self.M, self.V)
+            found["experts"] += sum(map(mul, counts, self._alone)) / self.K
         found |= {"replicas": sum(self.exposed) / self.K, "update": sum(self.update) / self.K}
         return found | {"bubble": max(0.0, self.step - sum(found.values()))}
 
@@ -396,7 +409,7 @@ class Plan:
         again = self._splits and self.recompute == "stage"
         kept, later, once = zip(*self._kept, strict=True)
         peaks = []
-        for home, moments in zip(self._homes, _held(self.recipe, self.K, self.M, self.V, again), strict=True):
+        for home, moments in zip(self._homes, _held(self._order, self.K, self.M, self.V, again), strict=True):
             here = [[values[stage] for stage in home] for values in (kept, later, once)]
             peaks.append(
                 max(
@@ -538,14 +551,13 @@ class Plan:
 
     @cached_property
     def _times(self) -> tuple[float, float]:
-        last, busy = simulate_ends(self._schedule(self.M), self.costs)
+        last, busy = simulate_ends(self._schedule(self.M), self.costs, self._alone)
         end = max(last)
-        return max(map(add, last, self._after)) + self._unpaired, max(
-            0.0, 1 - sum(busy) / (self.K * end)
-        ) if end else 0.0
+        return max(map(add, last, self._after)), max(0.0, 1 - sum(busy) / (self.K * end)) if end else 0.0
 
     def _schedule(self, M: int) -> Schedule:
-        return _schedule(self.recipe, self.K, M, self.V, self.recompute == "stage")
+        schedule = _schedule(self._order, self.K, M, self.V, self.recompute == "stage")
+        return schedule if self._alone else schedule.apart()
 
     @property
     def _homes(self) -> tuple[tuple[int, ...], ...]:
@@ -562,14 +574,10 @@ class Plan:
     def _expert_parameters(self) -> tuple[float, ...]:
         return tuple(self._per_device([stage.experts for stage in self._stages.total]))
 
-    @property
-    def _unpaired(self) -> float:
-        """Seconds of messages with experts that a pair would hide, of forwards and backwards that have no other yet, or
-        no longer: K - 1 of each."""
-        if self.experts.hide != "pairs":
-            return 0.0
-        hidden = [stage.hidden for stage in self._stages.total]
-        return 2 * (self.K - 1) * sum(hidden) / len(hidden)
+    @cached_property
+    def _alone(self) -> tuple[float, ...]:
+        """Per stage, seconds of messages with experts that nothing hides where an op is in no pair; () if none are."""
+        return tuple(stage.hidden for stage in self._stages.total) if self.experts.hide == "pairs" else ()
 
     def _per_device(self, values: Sequence[float]) -> list[float]:
         if self.V == 1:
@@ -604,6 +612,15 @@ def _schedule(name: str, K: int, M: int, V: int, recompute: bool) -> Schedule:
     return with_recompute(schedule, "always" if recompute else "never")
 
 
+@lru_cache(maxsize=32)
+def _alone_in(name: str, K: int, M: int, V: int) -> tuple[int, ...]:
+    """Per stage, how many forwards, and ops that send a gradient, are in no pair."""
+    schedule = _schedule(name, K, M, V, recompute=False)
+    sending = Counts(op.stage for row in schedule.rows for op in row if op.kind == "F" or op.kind in SENDS_GRADIENT)
+    sending.subtract(op.stage for pair in schedule.pairs for op in pair)
+    return tuple(sending[stage] for stage in range(schedule.stages))
+
+
 @lru_cache(maxsize=1024)
 def _homes(name: str, K: int, V: int) -> tuple[tuple[int, ...], ...]:
     """Per device, its stages: every K-th, or, in a V, one on the way down and one on the way up."""
@@ -618,7 +635,7 @@ class Moment(NamedTuple):
     """What a device holds when an op starts."""
 
     held: tuple[int, ...]  # for each of its stages, micro-batches from their F to the end of their B or W
-    waiting: tuple[int, ...]  # of these, those past the start of their R or I
+    waiting: tuple[int, ...]  # of these, those past the start of their R or, where backwards are split, I
     at: int  # the stage at work
 
 
@@ -647,7 +664,7 @@ def _walked(name: str, K: int, M: int, V: int, again: bool) -> tuple[tuple[Momen
             if kind != "W":
                 moments.add(Moment(tuple(held), tuple(waiting), at))
             held[at] -= kind in FINISHES
-            waiting[at] -= kind == "W"
+            waiting[at] -= kind == "W" or (again and kind == "B")
         found.append(_most(moments))
     return tuple(found)
 

@@ -16,7 +16,7 @@ from gpipe_edu.schedule.recipes import form_of
 from .flags import SYSTEMS, lacking, lacks_on, where
 from .in_words import PARTS, bar, duration, size
 from .job import MOST_DEVICES, Job
-from .plan import RECOMPUTES, SCHEDULES, ZERO, Plan
+from .plan import PAIRED, RECOMPUTES, SCHEDULES, ZERO, Plan
 from .stages import HIDES, Counter
 from .systems import full_name
 
@@ -61,8 +61,8 @@ larger V only where it saves more than `SMALL`, and experts are on fewer than `_
 Up to so many samples per replica, micro-batches may have any size; with more, their size or M is a power of two."""
 
 
-USUAL: Final = tuple(name for name in SCHEDULES if name != "interleaved_zero_bubble")
-"""What is weighed unless told otherwise. Only torchtitan has the one left out."""
+USUAL: Final = tuple(name for name in SCHEDULES if name not in ("interleaved_zero_bubble", "dual_pipe_v"))
+"""What is weighed unless told otherwise. Only torchtitan has those left out."""
 
 ANY: Final = "any"
 """No system is asked for, of those that could run a plan."""
@@ -648,7 +648,7 @@ _RECOMPUTES: Final = tuple(RECOMPUTES)
 
 _ORDER: Final = (
     *("1f1b", "gpipe", "interleaved", "zero_bubble"),
-    *("interleaved_zero_bubble", "zero_bubble_v", "breadth_first"),
+    *("interleaved_zero_bubble", "zero_bubble_v", "dual_pipe_v", "breadth_first"),
 )
 
 _SHORT: Final = {"interleaved_zero_bubble": "interl_zb"}
@@ -706,7 +706,7 @@ def _experts(job: Job, ways: SearchSpace, shared: int, K: int, schedule: str) ->
     ranks = [each for each in _ranks(job, ways) if shared % each == 0]
     if job.machine.devices > _FEW and max(ranks, default=1) >= _MANY:
         ranks = [each for each in ranks if each == 1 or each >= _MANY]
-    can = {"none": True, "shared": _every_token(job), "pairs": K == 1 or schedule == "interleaved"}
+    can = {"none": True, "shared": _every_token(job), "pairs": K == 1 or schedule in PAIRED}
     return [(each, hide) for each in ranks for hide in ways.hide if can[hide] and (each > 1 or hide == "none")]
 
 
@@ -767,7 +767,7 @@ def _why_no_experts(job: Job, ways: SearchSpace) -> str:
         return f"{hide}, but with experts on 1 device there are no messages to hide (--hide, --experts)"
     if "pairs" not in ways.hide:
         return f"{hide}, but {model.name} has no experts that every token goes to (--hide)"
-    return f"{hide}; pairs are of one stage, or interleaved, without recompute of layers (--hide, --recompute)"
+    return f"{hide}; pairs are of one stage, {' or '.join(PAIRED)}, without recompute of layers (--hide, --recompute)"
 
 
 def _why_not(tensor: int, context: int, job: Job) -> str:

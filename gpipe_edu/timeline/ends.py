@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpipe_edu.schedule import Op, Schedule
@@ -15,15 +16,17 @@ Arrivals = list[float | None]
 
 
 class _Way(NamedTuple):
-    """Of all ops of one kind and stage: what they wait for from another stage, and where their own goes."""
+    """Of all ops of one kind and stage: what they wait for from another stage, how long they take, also where a pair
+    has none of them, and where their own output goes."""
 
     waits: Arrivals | None
     seconds: float
+    alone: float
     goal: int | None
     arrivals: Arrivals
 
 
-def _ways(schedule: Schedule, costs: Costs) -> dict[str, dict[int, _Way]]:
+def _ways(schedule: Schedule, costs: Costs, alone: Sequence[float]) -> dict[str, dict[int, _Way]]:
     """By kind and stage. Micro-batches are alike, so the rules are asked of one op of each kind and stage."""
     table = costs.table(schedule.stages)
     one_each = {(kind, stage): m for row in schedule.rows for kind, m, stage in row}
@@ -41,7 +44,9 @@ def _ways(schedule: Schedule, costs: Costs) -> dict[str, dict[int, _Way]]:
     for kind, stage in one_each:
         sends = kind == "F" or kind in SENDS_GRADIENT
         goal, arrivals = goals.get((kind != "F", stage), nowhere) if sends else nowhere
-        ways[kind][stage] = _Way(waits.get((kind, stage)), table[kind][stage], goal, arrivals)
+        seconds = table[kind][stage]
+        longer = seconds + alone[stage] if alone and sends else seconds
+        ways[kind][stage] = _Way(waits.get((kind, stage)), seconds, longer, goal, arrivals)
     return ways
 
 
@@ -52,13 +57,14 @@ class Ends(NamedTuple):
     busy: tuple[float, ...]
 
 
-def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
+def simulate_ends(schedule: Schedule, costs: Costs, alone: Sequence[float] = ()) -> Ends:
     """What `simulate` says of when devices are ready, in two fifths of the time, for comparing many schedules.
 
-    The schedule must be one that can run, such as a recipe's, and its micro-batches alike: that is not checked. Then an
-    op waits for its turn and for what comes from another stage, so times are all that has to be kept. Pairs run apart.
+    The schedule must be one that can run, such as a recipe's, its micro-batches alike, and nothing of a pair may
+    overlap: that is not checked. Then an op waits for its turn and for what comes from another stage, so times are all
+    that has to be kept.
     """
-    home, ways = schedule.device_of_stage, _ways(schedule, costs)
+    home, ways, second_of = schedule.device_of_stage, _ways(schedule, costs, alone), dict(schedule.pairs)
     send, link = costs.send, costs.link
     free, busy = [0.0] * schedule.devices, [0.0] * schedule.devices
     idle_from = [[0.0] * schedule.devices for _ in free]  # per link: when its last message has left it
@@ -68,18 +74,31 @@ def simulate_ends(schedule: Schedule, costs: Costs) -> Ends:
     while awake:
         device = awake.pop()
         now, links = free[device], idle_from[device]
-        op = heads[device]
+        op, second = heads[device], None
         while op is not None:
             kind, m, stage = op
-            waits, seconds, goal, arrivals = ways[kind][stage]
-            if waits is not None:
-                there = waits[m]
-                if there is None:
-                    break
-                if there > now:
-                    now = there
-            now += seconds
-            busy[device] += seconds
+            waits, seconds, longer, goal, arrivals = ways[kind][stage]
+            if op is not second:  # else its forward has waited for all that it needs, and taken its time
+                if waits is not None:
+                    there = waits[m]
+                    if there is None:
+                        break
+                    if there > now:
+                        now = there
+                second = second_of.get(op)
+                if second is None:
+                    seconds = longer
+                else:
+                    also = ways[second[0]][second[2]]
+                    if also.waits is not None:
+                        there = also.waits[second[1]]
+                        if there is None:
+                            break
+                        if there > now:
+                            now = there
+                    seconds += also.seconds
+                now += seconds
+                busy[device] += seconds
             if goal is not None:
                 target, there = home[goal], now
                 if target != device:

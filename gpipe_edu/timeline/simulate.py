@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from gpipe_edu.schedule import Op, Schedule
+from gpipe_edu.schedule.op import SENDS_GRADIENT
 from gpipe_edu.schedule.schedule import check_schedule
 
 from .costs import Costs
@@ -23,8 +24,11 @@ from .timeline import Message, Span, Timeline
 DEFAULT = Costs()
 
 
-def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
+def simulate(schedule: Schedule, costs: Costs = DEFAULT, alone: Sequence[float] = ()) -> Timeline:
     """The planned timeline of `schedule`, in the unit of `costs`, in time linear in the number of ops.
+
+    alone: per stage, how much longer than in a pair a forward or an op that sends a gradient takes where it is in none,
+    as nothing then hides its messages.
 
     Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage or micro-batch does not fit them,
     TypeError for arguments of other types.
@@ -32,6 +36,8 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     duration = costs.durations(check_schedule(schedule))
+    if alone:
+        duration = _longer_alone(schedule, duration, alone)
     spans, messages = run(schedule, duration, costs.send, costs.link, overlap=costs.overlap, sizes=costs.sizes)
     return Timeline(
         spans,
@@ -42,6 +48,12 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT) -> Timeline:
         messages=messages,
         pairs=schedule.pairs,
     )
+
+
+def _longer_alone(schedule: Schedule, duration: Callable[[Op], float], alone: Sequence[float]) -> Callable[[Op], float]:
+    paired = {op for pair in schedule.pairs for op in pair}
+    sends = {"F", *SENDS_GRADIENT}
+    return lambda op: duration(op) + alone[op.stage] if op.kind in sends and op not in paired else duration(op)
 
 
 def replay(

@@ -18,7 +18,7 @@ OURS = {
     "LoopedBFS": "breadth_first",
     "InterleavedZeroBubble": "interleaved_zero_bubble",
     "ZBVZeroBubble": "zero_bubble_v",
-    "DualPipeV": "zero_bubble_v",  # which holds the same stages
+    "DualPipeV": "dual_pipe_v",
 }
 """All that PyTorch ships, as the planner calls them."""
 

@@ -129,13 +129,13 @@ def test_no_plan_beats_the_best_and_the_best_fits(part):
 @each(
     "name, V",
     [
-        *((name, V) for name in ("interleaved", "interleaved_zero_bubble") for V in (1, 2, 5)),
-        *(("zero_bubble", 1), ("zero_bubble_v", 2)),
+        *((name, V) for name in ("interleaved", "combined_1f1b", "interleaved_zero_bubble") for V in (1, 2, 5)),
+        *(("zero_bubble", 1), ("zero_bubble_v", 2), ("dual_pipe_v", 2)),
     ],
 )
 def test_few_micro_batches_show_the_most_that_many_hold(name, V):
     for K in (2, 3, 5):
-        for again in {False, name != "interleaved"}:
+        for again in {False, form_of(name).splits}:
             sizes = (2 * K, 3 * K, 5 * K) + (2 * K + 1, 5 * K + 1) * (not form_of(name).takes_V)
             few, *more = (set_of_moments(name, K, M, V, again) for M in sizes)
             assert more == [few] * len(more)

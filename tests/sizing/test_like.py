@@ -415,7 +415,7 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path):
         ("deepspeed train.py --deepspeed_config ds.json", "leaves the split to DeepSpeed's settings in ds.json: give"),
         (f"{pipeline} --hybrid-layer-pattern M*E", "--hybrid-layer-pattern M*E asks for a hybrid model"),
         (
-            "--parallelism.pipeline_parallel_schedule DualPipeV",
+            "--parallelism.pipeline_parallel_schedule DualPipe",
             "planned here are GPipe, 1F1B, Interleaved1F1B, LoopedBFS",
         ),
         (f"{pipeline} --recompute-granularity some", "is 'some'; planned here are selective and full"),

@@ -233,7 +233,7 @@ def places(plan):
 def simplicity(plan):
     cut = plan.K > 1
     schedule = ("1f1b", "gpipe", "interleaved", "zero_bubble", "interleaved_zero_bubble", "zero_bubble_v")
-    order = (*schedule, "breadth_first").index(plan.schedule)
+    order = (*schedule, "dual_pipe_v", "breadth_first").index(plan.schedule)
     again = ("none", "selective", "full", "stage").index(plan.recompute)
     size = plan.group.tensor * plan.group.context
     return plan.devices, plan.K, size, plan.zero > 0, order * cut, plan.V, again

@@ -187,9 +187,18 @@ def test_the_ends_are_those_of_the_timeline(name):
         schedule = RECIPES[name](K, M)
         stages = range(schedule.stages)
         costs = ge.Costs(F=[1 + k % 3 for k in stages], B=[2 + k % 2 for k in stages], W=0.7, send=0.25, link=0.6)
-        timeline, ends = ge.simulate(schedule.apart(), costs), simulate_ends(schedule, costs)
-        assert ends.last == tuple(timeline.row(device)[-1].end for device in range(K))
-        assert ends.busy == pytest.approx([timeline.busy(device) for device in range(K)])
+        for alone in ((), [0.3 + k % 2 for k in stages]):
+            timeline, ends = ge.simulate(schedule, costs, alone), simulate_ends(schedule, costs, alone)
+            assert ends.last == pytest.approx([timeline.row(device)[-1].end for device in range(K)], rel=1e-12)
+            assert ends.busy == pytest.approx([timeline.busy(device) for device in range(K)])
+
+
+def test_an_op_in_no_pair_takes_longer_by_what_nothing_hides():
+    schedule = ge.Schedule(ge.Schedule.parse("F0 F1 B0 B1"), pairs=[(ge.Op("F", 1, 0), ge.Op("B", 0, 0))])
+    timeline = ge.simulate(schedule, ge.Costs(F=1, B=2), alone=[0.5])
+    assert [(span.start, span.end) for span in timeline.spans] == [(0, 1.5), (1.5, 2.5), (2.5, 4.5), (4.5, 7)]
+    split = ge.Schedule.parse("F0 I0 W0")
+    assert ge.simulate(split, ge.Costs(F=1, I=1, W=1), alone=[0.5]).makespan == 4, "a weight gradient sends nothing"
 
 
 def paired_times(schedule, costs):
