@@ -49,6 +49,7 @@ PLANS = [
     Plan(JOB, 4, 2, 4, zero=2, schedule="breadth_first"),
     Plan(JOB, 2, 4, 8, zero=1, schedule="zero_bubble"),
     Plan(JOB, 2, 4, 8, zero=1, schedule="zero_bubble_v"),
+    Plan(JOB, 2, 4, 8, zero=1, schedule="dual_pipe_v"),
     Plan(OF_EXPERTS, 4, 2, 8, "selective", zero=1, experts=4, hide="shared"),
     Plan(OF_EXPERTS, 4, 2, 8, zero=1, schedule="interleaved", experts=4, hide="pairs", once=True),
     Plan(OF_EXPERTS, 4, 1, 8, zero=3, tensor=2, experts=4, expert_tensor=2),

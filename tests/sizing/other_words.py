@@ -19,8 +19,10 @@ OLDER = {
     *("training.batch_size", "training.tensor_parallel_degree", "experimental.pipeline_parallel_degree"),
     *("experimental.pipeline_parallel_microbatches", "activation_checkpoint.mode"),
     *("parallelism.context_parallel_size", "parallelism.recompute_layer", "model.model_config.moe_config.num_experts"),
+    "--pad-vocab-size-to",
 }
-"""Words of torchtitan's and nanotron's other releases, or of their main branches, which are read as well."""
+"""Words of torchtitan's and nanotron's other releases, or of their main branches, which are read as well; and one that
+BigScience's Megatron-DeepSpeed adds to Megatron-LM's, as the scripts of BLOOM have it."""
 
 
 def source(folder: Path) -> str:
