@@ -132,6 +132,8 @@ class Board:
         """Place all ops that are left, as the hints would; each counts as one."""
         if problems := self.problems:
             return Verdict(False, f"first put right what is wrong: {problems[0].message}", problems[0].code)
+        if self.score.solved:
+            return Verdict(False, "the level is solved, so nothing is left to place", "place")
         ops = rest(self.position)
         if not ops:
             return Verdict(False, "from here I find no way to the goal; ask for a hint", "place")

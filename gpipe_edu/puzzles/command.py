@@ -233,12 +233,13 @@ class Game:
 
     def levels(self) -> None:
         """All levels, and where progress is kept."""
+        keys, titles = (max(len(getattr(level, name)) for level in LEVELS) for name in ("key", "title"))
         for number, (level, known) in enumerate(zip(LEVELS, self.state["levels"], strict=True), start=1):
             state = "not solved"
             if known["best"] is not None:
                 state = f"solved with {known['best']:g}" + (f", par {level.par:g}" if level.par is not None else "")
                 state += f", {plural(known['hinted'], 'hint')}" if known["hinted"] else ""
-            self.say(f"{number:>2} {level.key:18} {level.title:28} {state}")
+            self.say(f"{number:>2} {level.key:{keys}} {level.title:{titles}} {state}")
         self.say(self.state["progress"])
 
 

@@ -38,7 +38,7 @@ def play_forced(position: Position) -> ForcedMoves:
     for count in range(_MOST_MOVES):
         if position.complete:
             return ForcedMoves(position, count, "the board is complete")
-        choices = [_kinds(ops) for ops in position.ready]
+        choices = [_kinds(position.level, ops) for ops in position.ready]
         only = [(device, ops[0]) for device, ops in enumerate(position.ready) if len(choices[device]) == 1]
         moves = [(position.moves[op].start, device, op) for device, op in only if op in position.moves]
         if not moves:
@@ -46,7 +46,7 @@ def play_forced(position: Position) -> ForcedMoves:
         start, device, op = min(moves)
         free = max((span.end for span in position.timeline.row(device)), default=start) if position.timeline else start
         if count and start > free + NOISE:
-            wait = f"device {device} would wait from {free:g} to {start:g} for {op}; is there something better to do?"
+            wait = f"device {device} would wait from {free:g} to {start:g} for {op}; look for something better to do"
             return ForcedMoves(position, count, wait)
         position = position.with_op(device, op)
     return ForcedMoves(position, _MOST_MOVES, f"{_MOST_MOVES} ops are enough for once")
@@ -84,9 +84,9 @@ def rest(position: Position) -> list[tuple[int, Op]]:
     return [(move.action.device, move.op) for move in moves]
 
 
-def _kinds(ops: Sequence[Op]) -> list[str]:
-    """The kinds of op, by kind and stage, each named by its first op."""
-    return list({(op.kind, op.stage): str(op) for op in reversed(ops)}.values())
+def _kinds(level: Level, ops: Sequence[Op]) -> list[str]:
+    """The kinds of op, by kind, stage and size of micro-batch, each named by its first op."""
+    return list({(op.kind, op.stage, level.alike[op.micro_batch]): str(op) for op in reversed(ops)}.values())
 
 
 def _why_not(choices: Sequence[Sequence[str]]) -> str:

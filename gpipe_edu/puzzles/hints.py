@@ -51,7 +51,8 @@ def hint(board: Board, size: int = 3) -> Hint:
     if policy:
         why = f"{POLICIES[level.policy].why[move.action.kind]} ({name})"
     else:
-        why = f"a search finds a way from here that ends at {end_of(moves):g}; {name} has none"
+        order = "" if level.costs.micro_batches is None else " in the order of the numbers"
+        why = f"a search finds a way from here that ends at {end_of(moves):g}; {name}{order} has none"
     when = f"time {move.start:g}"
     if size == 1:
         return Hint(size, f"Look at device {device}: it can start something at {when}.", device)

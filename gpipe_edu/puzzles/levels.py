@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from typing import Final
 
@@ -94,6 +95,12 @@ class Level:
         """Per micro-batch, how many times the usual memory its activations take."""
         return self.costs.sizes or (1,) * self.M
 
+    @cached_property
+    def alike(self) -> tuple[int, ...]:
+        """Per micro-batch: the first one whose ops take as long, and which holds as much."""
+        columns = list(zip(*self.costs.times_usual(self.stages, self.M), strict=True))
+        return tuple(map(columns.index, columns))
+
     @property
     def counts_micro_batches(self) -> bool:
         """True if memory is counted in whole micro-batches."""
@@ -159,7 +166,7 @@ class Level:
         for stage, times in enumerate(self.costs.times_usual(self.stages, self.M)):
             if self.costs.micro_batches and (stage == 0 or not self.costs.sizes):
                 where = "" if self.costs.sizes else f" on stage {stage}"
-                words.append(f"times {_joined(times)} for micro-batches 0 to {self.M - 1}{where}")
+                words.append(f"each times {_joined(times)} for micro-batches 0 to {self.M - 1}{where}")
         if self.costs.send:
             words.append(f"sending to another device {self.costs.send:g}")
         return ", ".join(words)

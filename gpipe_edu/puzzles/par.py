@@ -54,8 +54,8 @@ class Bounds:
 
     def __init__(self, space: StateSpace) -> None:
         self.space, self.level = space, space.level
-        journeys = {first: _Journey(space, first) for first in space.alike}
-        self._journeys = [journeys[first] for first in space.alike]
+        journeys = {first: _Journey(space, first) for first in space.level.alike}
+        self._journeys = [journeys[first] for first in space.level.alike]
         backs = [journey.way_back for journey in journeys.values()]
         self._way_back = [[min(least) for least in zip(*each, strict=True)] for each in zip(*backs, strict=True)]
 
@@ -293,7 +293,7 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
         for b, later in enumerate(journeys)
         for a, earlier in enumerate(journeys)
         if a != b
-        and space.alike[a] == space.alike[b]
+        and space.level.alike[a] == space.level.alike[b]
         and earlier.marks == later.marks
         and earlier.output <= later.output
         and earlier.gradient <= later.gradient
@@ -305,7 +305,7 @@ def _apart(space: StateSpace, state: State) -> Iterator[Move]:
 def _moot(bounds: Bounds, state: State, seen: dict[tuple[Marks, ...], list[tuple[float, ...]]]) -> bool:
     """True if a state was seen in which the same has run, and nowhere later; else notes this one."""
     journeys = sorted(
-        (alike, bounds.settle(state, micro_batch)) for micro_batch, alike in enumerate(bounds.space.alike)
+        (alike, bounds.settle(state, micro_batch)) for micro_batch, alike in enumerate(bounds.level.alike)
     )
     key = tuple(journey.marks for _, journey in journeys)
     times = (*state.free, *(time for _, journey in journeys for time in journey[1:]))

@@ -2,8 +2,8 @@
 called.
 
 A board is judged only by what is on it, so a level can be solved only by its schedule. Only schedules that equal a
-recipe's, op by op, get its name. Small boards often equal several at once; the player is told the first of them, the
-plainest, since the rest of the list teaches nothing.
+recipe's, op by op but for the numbers of micro-batches, get its name. Small boards often equal several at once; the
+player is told the first of them, the plainest, since the rest of the list teaches nothing.
 """
 
 from __future__ import annotations
@@ -87,8 +87,14 @@ _RECOMPUTE = {"always": "with early recompute", "except_last": "with early recom
 
 
 def recognise(schedule: Schedule) -> tuple[str, ...]:
-    """Every name of `schedule`; () if it has none."""
-    return tuple(dict.fromkeys(name for name, known in _known(schedule) if known == schedule))
+    """Every name of `schedule`, whose micro-batches may go in another order than that of their numbers; () if it has
+    none."""
+    first = dict.fromkeys(op.micro_batch for row in schedule.rows for op in row if (op.kind, op.stage) == ("F", 0))
+    place = {micro_batch: at for at, micro_batch in enumerate(first)}
+    if len(place) < schedule.micro_batches:
+        return ()
+    ordered = Schedule([[op._replace(micro_batch=place[op.micro_batch]) for op in row] for row in schedule.rows])
+    return tuple(dict.fromkeys(name for name, known in _known(ordered) if known == ordered))
 
 
 def _known(schedule: Schedule) -> Iterator[tuple[str, Schedule]]:

@@ -87,9 +87,6 @@ class StateSpace:
         self.level, self.K = level, level.K
         self.table, self.times = level.costs.table(level.stages), level.costs.times_usual(level.stages, level.M)
         self.sizes = level.sizes
-        columns = list(zip(*self.times, strict=True))
-        self.alike = [columns.index(column) for column in columns]
-        """Per micro-batch: the first one whose ops take as long, and which holds as much."""
         self._actions: dict[Marks, tuple[Action, ...]] = {}
 
     @cached_property

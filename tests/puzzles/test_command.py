@@ -42,7 +42,7 @@ def test_all_levels_solved_by_typing(play):
     for number, level in enumerate(LEVELS, start=1):
         assert f"Level {number} of 12: {level.title}" in out
     assert set(SolvedLevels().records) == set(SOLUTIONS)
-    assert "zero-bubble        Zero bubble                  solved with 14, par 14" in out
+    assert "zero-bubble           Zero bubble                      solved with 14, par 14" in out
     assert str(SolvedLevels().path) in out.replace("\n", "")
 
 

@@ -4,6 +4,7 @@ import pytest
 
 import gpipe_edu as ge
 from gpipe_edu.puzzles import LEVELS, Board, SolvedLevels, find_level, sandbox
+from gpipe_edu.puzzles.hints import hint
 from gpipe_edu.puzzles.levels import Level
 from gpipe_edu.puzzles.session import Session
 from tests.each import each
@@ -37,6 +38,25 @@ def test_no_shorter_interval_fits():
     board.load(first_only(ge.one_f_one_b(3, 4)))
     assert board.stamp().message == "the pattern of micro-batch 0, again every 2", "F and B fill 2 on every device"
     assert board.position.schedule == ge.one_f_one_b(3, 4)
+
+
+def test_which_of_unequal_micro_batches_goes_first_is_for_the_player():
+    board = Board(find_level("unequal-micro-batches"))
+    verdict = board.run_on()
+    assert not verdict.accepted
+    assert verdict.message == "you decide: device 0 has a choice: F0@0 or F1@0"
+    assert hint(board, 2).text == (
+        "Device 0, at time 0: a forward; a search finds a way from here that ends at 18; 1F1B in the order of the "
+        "numbers has none."
+    )
+
+
+def test_nothing_is_finished_where_all_is_solved():
+    board = solved("unequal-micro-batches")
+    assert board.score.names == ("1F1B",)
+    verdict = board.finish()
+    assert (verdict.accepted, board.hints) == (False, 0)
+    assert verdict.message == "the level is solved, so nothing is left to place"
 
 
 def test_a_stamp_says_that_one_pattern_does_not_fit_unequal_micro_batches():
@@ -93,7 +113,8 @@ def test_forced_moves_leave_every_choice_to_the_player(level):
         board.undo()
         assert board.rows == before.rows, "one change"
         board.redo()
-    choices = [{(op.kind, op.stage) for op in ops} for ops in board.ready]
+    sizes = level.costs.micro_batches or (1,) * level.M
+    choices = [{(op.kind, op.stage, sizes[op.micro_batch]) for op in ops} for ops in board.ready]
     assert board.position.complete or any(len(kinds) > 1 for kinds in choices) or not any(choices)
 
 

@@ -65,11 +65,11 @@ def test_its_ops_are_all_kinds_of_all_micro_batches_on_all_stages():
 
 def test_the_task_says_which_micro_batches_take_longer_and_hold_more():
     costs = ge.Costs(F=1, B=2, micro_batches=[1, 2.5, 1])
-    assert "F takes 1, B takes 2, times 1/2.5/1 for micro-batches 0 to 2." in level(costs=costs).task()
+    assert "F takes 1, B takes 2, each times 1/2.5/1 for micro-batches 0 to 2." in level(costs=costs).task()
     held = "at most 5, 4 units of activations; micro-batches 0 to 2 take 1/2.5/1 of them."
     assert held in level(costs=costs, cap=(5, 4)).task()
     by_stage = level(costs=ge.Costs(F=1, B=2, micro_batches=[[1, 3, 1], [1, 1, 1]]), cap=(5, 4)).task()
-    assert "times 1/3/1 for micro-batches 0 to 2 on stage 0" in by_stage
+    assert "each times 1/3/1 for micro-batches 0 to 2 on stage 0" in by_stage
     assert "at most 5, 4 micro-batches." in by_stage
 
 

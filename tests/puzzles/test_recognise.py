@@ -47,6 +47,12 @@ def test_where_several_are_the_same_all_are_named():
     )
 
 
+def test_micro_batches_may_have_other_numbers():
+    for schedule, name in ((ge.one_f_one_b(3, 4), "1F1B"), (ge.gpipe(3, 4), "GPipe")):
+        renamed = [[op._replace(micro_batch=(2, 0, 3, 1)[op.micro_batch]) for op in row] for row in schedule.rows]
+        assert recognise(ge.Schedule(renamed)) == (name,)
+
+
 def test_one_swap_is_enough_to_have_no_name():
     for schedule in (ge.gpipe(3, 4), ge.one_f_one_b(3, 4), ge.zero_bubble(3, 4), ge.interleaved(2, 4, 2)):
         for device, row in enumerate(schedule.rows):

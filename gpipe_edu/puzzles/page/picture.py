@@ -99,13 +99,13 @@ def _figures(board: Board) -> list[str]:
 
 def _ghosts(board: Board) -> list[dict[str, Any]]:
     """The ops that could be placed, with the times at which they would run; of ops that differ only in their
-    micro-batch, only the first, and how many `more` there are.
+    micro-batch, which takes as long, only the first, and how many `more` there are.
     """
     moves = board.position.moves
-    found: dict[tuple[int, str, int], dict[str, Any]] = {}
+    found: dict[tuple[int, str, int, int], dict[str, Any]] = {}
     for device, ops in enumerate(board.ready):
         for op in ops:
-            alike = (device, op.kind, op.stage)
+            alike = (device, op.kind, op.stage, board.level.alike[op.micro_batch])
             if alike in found:
                 found[alike]["more"] += 1
                 continue
@@ -122,13 +122,14 @@ def _times(board: Board, device: int, op: Op) -> tuple[float, float]:
 
 def _stuck(board: Board, drawn: dict[str, Any]) -> list[dict[str, Any]]:
     """The ops that cannot run yet, side by side after those of their device that can."""
-    table, found = board.level.costs.table(board.level.stages), []
+    level, found = board.level, []
+    table, times = level.costs.table(level.stages), level.costs.times_usual(level.stages, level.M)
     for device, row in enumerate(board.rows):
         first, beyond = drawn["first"][device], drawn["first"][device + 1]
         time = drawn["stop"][beyond - 1] if beyond > first else 0.0
         for at, op in enumerate(row[beyond - first :], start=beyond - first):
-            costs = table.get(op.kind, [1.0])
-            end = time + costs[min(op.stage, len(costs) - 1)]
+            stage, micro_batch = min(op.stage, level.stages - 1), min(op.micro_batch, level.M - 1)
+            end = time + table[op.kind][stage] * times[stage][micro_batch]
             found.append({"op": str(op), "device": device, "at": at, "start": time, "end": end})
             time = end
     return found
