@@ -27,10 +27,13 @@ NUMPY = (
 SOON = 1.0
 """Seconds after which an answer that never ends is told so, where learners have more. Right ones need a tenth."""
 
+STOPPED = {"endless": SOON, "every-order": 3 * SOON}
+"""Slips of answers that are stopped. One that tries all orders first comes through those of few packs."""
+
 
 def task(entry):
     """An answer to be judged; with `--whole` nothing about it is other than for a learner."""
     exercise = find_exercise(entry.key)
-    if entry.slip == "endless" and not whole():
-        exercise = exercise._replace(seconds=SOON)
+    if entry.slip in STOPPED and not whole():
+        exercise = exercise._replace(seconds=STOPPED[entry.slip])
     return Task(entry.name, exercise, pack(entry.function), SEED)

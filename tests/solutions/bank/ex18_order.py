@@ -14,10 +14,27 @@ from tests.solutions.bank import Bank
 
 BANK = Bank("ex18/order")
 SEEN = {}
+PLANS = {}
 
 
 def step(costs, packs):
-    return ge.simulate(ge.one_f_one_b(4, len(packs)), ge.Costs(micro_batches=[costs[m] for m in packs])).makespan
+    """As `simulate` says, in a twentieth of the time: some answers ask for thousands."""
+    if len(packs) not in PLANS:
+        steps = ge.one_f_one_b(4, len(packs)).steps
+        place = {op: at for at, (_, op, _) in enumerate(steps)}
+        PLANS[len(packs)] = [
+            (device, 2 if op.kind == "B" else 1, op.micro_batch, [place[need] for need in needs])
+            for device, op, needs in steps
+        ]
+    free, ends = [0, 0, 0, 0], []
+    for device, times, m, needs in PLANS[len(packs)]:
+        start = free[device]
+        for need in needs:
+            if ends[need] > start:
+                start = ends[need]
+        free[device] = start + times * costs[packs[m]]
+        ends.append(free[device])
+    return max(free)
 
 
 def held(costs, packs):
