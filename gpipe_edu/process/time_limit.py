@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from time import monotonic, process_time
 from typing import Final
@@ -44,17 +45,19 @@ _NOT_TOLD: Final = b"0"
 
 def family(of: Sequence[int]) -> list[int]:
     """The processes `of` these ids that still run, with all that they have started, and all in their sessions."""
-    heads, found = set(of), set[int]()
-    with suppress(psutil.Error, PermissionError):
-        for pid in of:
-            if pid not in found:
+    heads, found, started = set(of), set[int](), _started()
+
+    def add(*pids: int) -> None:
+        new = [*pids]
+        while new:
+            if (pid := new.pop()) not in found:
                 found.add(pid)
-                with suppress(psutil.Error):
-                    found |= {one.pid for one in psutil.Process(pid).children(recursive=True)}
-        for pid in psutil.pids():
-            if pid not in found and _session(pid) in heads and len(found) <= MOST_PROCESSES:  # its parent has ended
-                with suppress(psutil.Error):
-                    found |= {pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))}
+                new += started.get(pid, ())
+
+    add(*of)
+    for pid in chain(*started.values()):
+        if pid not in found and len(found) <= MOST_PROCESSES and _session(pid) in heads:  # its parent has ended
+            add(pid)
     return [pid for pid in found if _status(pid) not in ("", psutil.STATUS_ZOMBIE)]
 
 
@@ -159,6 +162,24 @@ def _status(pid: int) -> str:
     with suppress(psutil.Error):
         return str(psutil.Process(pid).status())
     return ""
+
+
+def _started() -> dict[int, list[int]]:
+    """By process, those that it has started, all read at once: psutil reads all of them for each that is asked for."""
+    found: dict[int, list[int]] = {}
+    with suppress(psutil.Error, PermissionError):
+        for pid in psutil.pids():
+            try:
+                with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+                    parent = int(file.read().rpartition(b")")[2].split(None, 2)[1])
+            except FileNotFoundError:
+                with suppress(psutil.Error):
+                    found.setdefault(psutil.Process(pid).ppid(), []).append(pid)
+                continue
+            except (OSError, IndexError):  # it has ended meanwhile
+                continue
+            found.setdefault(parent, []).append(pid)
+    return found
 
 
 def _cpu(pid: int) -> float:
