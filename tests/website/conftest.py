@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.browser import chrome
+from tests.processes import PATIENCE
 from website import __main__, lab, pages, serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,17 +27,31 @@ def whole(pytestconfig):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory, whole):
-    """The folder of the site: all of it, or the sample without the lab. GPIPE_EDU_SITE names one that is built."""
+    """The folder of the site: all of it, or the sample without the lab. GPIPE_EDU_SITE names one that is built.
+
+    Several workers have one, which the first builds and the last takes away.
+    """
     if os.environ.get("GPIPE_EDU_SITE"):
         yield Path(os.environ["GPIPE_EDU_SITE"])
         return
-    out = tmp_path_factory.mktemp("site")
-    if whole:
-        __main__.build(out)
-    else:
-        pages.build(ROOT, out, SAMPLE, with_lab=False)
+    base = tmp_path_factory.getbasetemp()
+    out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    users, lock = out.with_suffix(".users"), FileLock(out.with_suffix(".lock"), timeout=PATIENCE)
+    with lock:
+        if not users.exists():
+            shutil.rmtree(out, ignore_errors=True)  # of a build that failed
+            if whole:
+                __main__.build(out)
+            else:
+                pages.build(ROOT, out, SAMPLE, with_lab=False)
+            users.touch()
+        users.write_text(f"{users.read_text()}+")
     yield out
-    shutil.rmtree(out, ignore_errors=True)
+    with lock:
+        users.write_text(users.read_text()[1:])
+        if not users.read_text():
+            shutil.rmtree(out, ignore_errors=True)
+            users.unlink()
 
 
 @pytest.fixture(scope="session")
