@@ -205,7 +205,7 @@ class Plan:
     @property
     def _order(self) -> str:
         """The recipe of its ops' order."""
-        combined = self.experts.hide == "pairs" and self.recipe != "dual_pipe_v"
+        combined = self.experts.hide == "pairs" and not form_of(self.recipe).pairs
         return "combined_1f1b" if combined else self.recipe
 
     @property

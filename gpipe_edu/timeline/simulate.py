@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from gpipe_edu.base.validate import per_stage
 from gpipe_edu.schedule import Op, Schedule
 from gpipe_edu.schedule.op import SENDS_GRADIENT
 from gpipe_edu.schedule.schedule import check_schedule
@@ -30,14 +31,14 @@ def simulate(schedule: Schedule, costs: Costs = DEFAULT, alone: Sequence[float] 
     alone: per stage, how much longer than in a pair a forward or an op that sends a gradient takes where it is in none,
     as nothing then hides its messages.
 
-    Raises ScheduleError if the schedule cannot run, ValueError if a cost per stage or micro-batch does not fit them,
+    Raises ScheduleError if the schedule cannot run, ValueError if a number per stage or micro-batch does not fit them,
     TypeError for arguments of other types.
     """
     if not isinstance(costs, Costs):
         raise TypeError(f"costs is {costs!r}; it must be a Costs, such as Costs(F=1, B=2)")
     duration = costs.durations(check_schedule(schedule))
     if alone:
-        duration = _longer_alone(schedule, duration, alone)
+        duration = _longer_alone(schedule, duration, per_stage("alone", alone, schedule.stages))
     spans, messages = run(schedule, duration, costs.send, costs.link, overlap=costs.overlap, sizes=costs.sizes)
     return Timeline(
         spans,

@@ -176,6 +176,7 @@ ROWS = [[Op("F", 0, 0), Op("B", 0, 0)]]
 
 test_what_cannot_be_simulated = refusals(
     (ge.ScheduleError, "B0@0 is missing", lambda: replay(Schedule.parse("F0"), lambda op: 1)),
+    (ValueError, "alone has 1 value", lambda alone: ge.simulate(ge.dual_pipe_v(2, 4), alone=alone), [[0.5]]),
     (TypeError, "(?i)schedule", ge.simulate, ["F0 B0", None, ge.gpipe, ROWS, 3]),
     (TypeError, "(?i)costs", lambda costs: ge.simulate(ge.gpipe(2, 2), costs), [2, None, {"F": 1}, [1, 2], "1"]),
 )
