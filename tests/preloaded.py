@@ -96,8 +96,10 @@ def _end(place, server):
 
 def serve(address):
     """Fork a keeper for each that asks, until standard input ends. Returns, in what it keeps, the arguments."""
+    gc.disable()
     for name in LIBRARIES:
         importlib.import_module(name)
+    gc.enable()
     gc.collect()
     gc.freeze()  # else each fork's collector goes through all of them, and copies their pages
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
