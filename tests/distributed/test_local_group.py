@@ -141,7 +141,9 @@ def test_what_is_judged_may_ask_and_comes_back_as_plain_data():
     assert type(caught.value).__name__ == "OfMyOwn"
 
 
-def test_a_process_that_asks_without_end_is_late():
+def test_a_process_that_asks_without_end_is_late(monkeypatch):
+    monkeypatch.setattr(sys, "executable", PYTHON)  # the process that is watched is then the one that asks
+
     def asks():
         from gpipe_edu.process.asking import ask_judge
 
