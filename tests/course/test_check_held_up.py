@@ -156,14 +156,14 @@ def test_time_that_others_take_is_not_the_answer_s():
         return [1]
 
     loop = [sys.executable, "-c", "while True: pass"]
-    busy = [os.posix_spawn(loop[0], loop, os.environ, setsid=True) for _ in range(10)]
-    try:
-        with LearnerProcess("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(works), 0.5) as sandbox:
+    with LearnerProcess("gpipe_edu.judge.tasks.ex01_splitting.perform", pack(works), 0.5) as sandbox:
+        busy = [os.posix_spawn(loop[0], loop, os.environ, setsid=True) for _ in range(10)]
+        try:
             reply = sandbox(batch=[1], M=1)
-    finally:
-        for pid in busy:
-            os.kill(pid, 9)
-            os.waitpid(pid, 0)
+        finally:
+            for pid in busy:
+                os.kill(pid, 9)
+                os.waitpid(pid, 0)
     assert reply.trouble is None
 
 
