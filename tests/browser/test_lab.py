@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.amount import third
+
 from . import chrome, servers
 
 pytestmark = pytest.mark.slow
@@ -88,7 +90,7 @@ def test_after_a_restart_the_explorer_says_run_this_cell_again_and_contradicts_n
     assert chrome.our_problems(page) == []
 
 
-@pytest.mark.parametrize(("width", "closed"), [(1366, True), (1500, False)])
+@pytest.mark.parametrize(("width", "closed"), third([(1366, True), (1500, False)]))
 def test_the_list_of_files_starts_closed_on_a_small_screen_and_opens_when_asked(jupyter, open_page, width, closed):
     folder, address = jupyter
     servers.notebook(folder, "narrow", "1")

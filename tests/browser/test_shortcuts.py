@@ -46,6 +46,7 @@ def test_the_keys_that_run_a_cell_do_so_from_anywhere_in_a_widget(lab, place):
     assert chrome.our_problems(page) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("place", ["play", "slider", "puzzle"])
 def test_shift_enter_in_a_widget_goes_on_to_the_next_cell_and_runs_nothing_again(lab, place):
     code, there = PLACES[place]

@@ -34,6 +34,7 @@ def test_it_recommends_what_the_guide_finds_and_says_that_it_is_planned(run):
     assert "The machine is `small`, an example: name yours" in out
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "asked",
     [

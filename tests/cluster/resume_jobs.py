@@ -208,9 +208,12 @@ SCHEDULERS = {
 }
 
 
-def kinds(folder):
-    """Of which optimizers and schedulers a training, saved after two of its four steps, goes on in another way."""
-    pairs = dict.fromkeys([*((name, "step") for name in OPTIMIZERS), *(("SGD", name) for name in SCHEDULERS)])
+KINDS = list(dict.fromkeys([*((name, "step") for name in OPTIMIZERS), *(("SGD", name) for name in SCHEDULERS)]))
+"""Pairs of an optimizer and a scheduler: each of both is in one."""
+
+
+def kinds(folder, pairs):
+    """Of which of these a training, saved after two of its four steps, goes on in another way."""
     return [pair for pair in pairs if goes_on(folder, *pair, 2) != goes_on(folder, *pair, None)]
 
 

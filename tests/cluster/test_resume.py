@@ -12,6 +12,7 @@ import pytest
 import gpipe_edu as ge
 from gpipe_edu.cluster.saving import saved_steps
 from gpipe_edu.distributed import ProcessError
+from tests.amount import third
 
 from . import resume_jobs
 from .on_ranks import run
@@ -82,7 +83,7 @@ def test_a_rank_without_weights_has_an_optimizer_and_goes_on(group, tmp_path, ze
 
 
 def test_every_optimizer_and_scheduler_goes_on_to_the_last_digit(group, tmp_path):
-    assert run(group, 2, resume_jobs.kinds, str(tmp_path)) == [[], []]
+    assert run(group, 2, resume_jobs.kinds, str(tmp_path), third(resume_jobs.KINDS)) == [[], []]
 
 
 @pytest.mark.sweep

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(group, K, kind):
     schedules = {name: RECIPES[name](K, 3) for name in third(list(RECIPES))}
-    steps = 50
+    steps = 20
     most = apart_after_adam(steps, **ties.ADAM) if kind == "adam" else 1e-10
     told = run(group, K, ties.trained, list(schedules.values()), kind, steps)
     for name, ranks in zip(schedules, zip(*told, strict=True), strict=True):
@@ -31,7 +31,7 @@ def test_a_transformer_whose_embedding_is_its_head_trains_as_on_one_device(group
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_layers_and_weights_in_several_stages_add_up_and_count_once(group, K):
-    for name in RECIPES:
+    for name in third(list(RECIPES)):
         for told in run(group, K, ties.gradients, RECIPES[name](K, 4)):
             assert told["apart"] < 1e-12
             assert told["norm"] < 1e-12
